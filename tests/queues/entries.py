@@ -7,7 +7,7 @@ from typing import Any
 
 from librt.strings import BytesWriter
 
-from warren.log.facts import PRIORITIES, SIZES
+from warren.log.facts import FAILURES, PRIORITIES, SIZES
 from warren.message.dead_letters import REASONS
 from warren.queues.fifo import commands, config
 from warren.queues.fifo.delayed import ALL, DISABLED, FAILED, RETURNED, Retry
@@ -41,13 +41,14 @@ def fields_of(**values: Any) -> bytes:
     return out.getvalue()
 
 
-def column_of(each: list[tuple[int, int | None]]) -> bytes:
-    """What a batch says of its messages' sizes, and of priorities where they have any."""
+def column_of(each: list[tuple[int, int | None]], failed: int = 0) -> bytes:
+    """What a batch says of its messages' sizes, and of priorities and failures if there are any."""
     priorities = [priority for _, priority in each if priority is not None]
     assert len(priorities) in (0, len(each)), "a batch says it of all or of none"
-    which = SIZES | (PRIORITIES if priorities else 0)
+    which = SIZES | (PRIORITIES if priorities else 0) | (FAILURES if failed else 0)
     sizes = [size for size, _ in each]
-    return struct.pack(f"<I{len(sizes)}I", which, *sizes) + bytes(priorities)
+    facts = struct.pack(f"<I{len(sizes)}I", which, *sizes) + bytes(priorities)
+    return facts + struct.pack("<I", failed) * len(each) if failed else facts
 
 
 class Machine:

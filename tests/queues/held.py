@@ -222,14 +222,14 @@ class Held(RuleBasedStateMachine):
         """Messages arrive of which there is nothing to say."""
         self.arrive([(size, None)] * count, -1)
 
-    def arrive(self, each: list[tuple[int, int | None]], life_ms: int) -> None:
-        """Messages arrive."""
+    def arrive(self, each: list[tuple[int, int | None]], life_ms: int, failed: int = 0) -> None:
+        """Messages arrive, of which deliveries failed so often elsewhere."""
         first = self.model.next_number
         life_ms = life_ms if self.mortal else -1
         for machine in (self.machine, self.twin):
-            machine.enqueue(first, column_of(each), len(each), life_ms, self.now_ms)
+            machine.enqueue(first, column_of(each, failed), len(each), life_ms, self.now_ms)
         self.model.now_ms = self.now_ms
-        self.model.enqueue(each, life_ms)
+        self.model.enqueue(each, life_ms, failed)
         self.follow()
 
     def time_passes(self, passed_ms: int) -> None:

@@ -136,6 +136,8 @@ class Reference:
         self.told: list[int] = []
         self.gone: list[int] = []
         self._crowded = False
+        self._at_once = False
+        """Whether messages came that are for those only who wait now."""
 
     # --- what there is --------------------------------------------------------------------------
 
@@ -228,6 +230,9 @@ class Reference:
             before = len(self.deliveries), len(self.gone), len(self.died), len(self.dead)
             self.end_waits()
             self.hand_out()
+            if self._at_once:
+                self._at_once = False
+                self.expire()
             self.make_room()
             if before == (len(self.deliveries), len(self.gone), len(self.died), len(self.dead)):
                 break
@@ -274,12 +279,13 @@ class Reference:
 
     def expire(self) -> None:
         """What has expired at a head dies."""
+        now_ms = self.now_ms - 1 if self._at_once else self.now_ms
         found = True
         while found:
             found = False
             for queue in self._heads():
                 head = queue[0] if queue else None
-                if head is not None and 0 < head.expires_ms <= self.now_ms:
+                if head is not None and 0 < head.expires_ms <= now_ms:
                     found = True
                     self.dropped += 1
                     self._remove(head)
@@ -362,12 +368,25 @@ class Reference:
 
     # --- commands -------------------------------------------------------------------------------
 
-    def enqueue(self, each: Iterable[tuple[int, int | None]], life_ms: int) -> None:
-        """Messages of these sizes and priorities arrive, that live so long at most."""
+    def enqueue(
+        self, each: Iterable[tuple[int, int | None]], life_ms: int, failed: int = 0
+    ) -> None:
+        """Messages of these sizes and priorities arrive, that live so long at most.
+
+        Without any time to live they are for those who wait: in a classic queue now, and in a
+        quorum queue until time goes on.
+
+        Args:
+            failed: How often deliveries of them failed elsewhere.
+        """
         lives = [ms for ms in (life_ms, self.settings.ttl_ms) if ms >= 0]
-        expires_ms = self.now_ms + max(1, min(lives)) if lives else 0
+        least = 0 if self.classic else 1
+        expires_ms = self.now_ms + max(least, min(lives)) if lives else 0
+        self._at_once = self.classic and 0 in lives
         for size, priority in each:
-            self.fresh.append(Message(self.next_number, size, expires_ms, self._rank(priority)))
+            rank = self._rank(priority)
+            message = Message(self.next_number, size, expires_ms, rank, failed=failed)
+            self.fresh.append(message)
             self.next_number += 1
 
     def _rank(self, priority: int | None) -> int:

@@ -36,6 +36,7 @@ OF_QUORUM: Acts = {
     "close_session": (1, (SESSION, st.booleans())),
     "doubt": (1, ()),
     "submit_late": (1, (SESSION, SESSION)),
+    "enqueue_failed": (1, (st.integers(1, 4), st.integers(1, 3))),
 }
 OF_CLASSIC: Acts = {
     "snapshot": (1, ()),
@@ -131,6 +132,10 @@ class HeldQuorum(Held):
         """What is held for too long is to return."""
         self.now_ms += passed_ms
         self.entry([Step(commands.time_out, self.model.time_out)])
+
+    def enqueue_failed(self, count: int, failed: int) -> None:
+        """Messages arrive that failed in other queues."""
+        self.arrive([(7, None)] * count, -1, failed)
 
     def doubt(self) -> None:
         """A sole copy does not know any more what was handed out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.cluster.swarm import CUT, KILL, LOSE, POWER
+from sim.cluster.swarm import KILL, LOSE, POWER
 from tests.sim.planted import Undo, Where, replace
 from tests.sim.planted_dead_letters import LETTERS
 from tests.sim.planted_features import QUORUM
@@ -15,11 +15,11 @@ from warren.queues.fifo.consumers import Consumer
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.restoring import StateReader
 from warren.queues.fifo.sizes import Sizes
+from warren.routing.router import Router
 from warren.vhost.handle import VhostHandle
 
 FULL = QUORUM | {"most": 6, "most_bytes": -1, "drops": True, "delays": "", "retry_ms": 0}
 REJECTING = FULL | {"drops": False}
-CHANGING = LETTERS | {"letters_change": True, "letters_ttl_ms": 0}
 
 
 def expires_early() -> Undo:
@@ -132,9 +132,9 @@ def purges_what_is_held() -> Undo:
     return replace(Fifo, "purge", purge)
 
 
-def keeps_dead_letters() -> Undo:
-    """What a queue kept of dead letters stays when these go at most once from then on."""
-    return replace(Fifo, "_drop_discards", lambda self: 0)
+def leads_nowhere() -> Undo:
+    """What an exchange cannot route does not go to its alternate."""
+    return replace(Router, "_alternate", lambda self, node: "")
 
 
 def answers_somebody() -> Undo:
@@ -176,6 +176,7 @@ def favours_nobody() -> Undo:
     return replace(Consumer, "__init__", init)
 
 
+ROUTED = QUORUM | {"quorum_queues": 2, "fanout": True, "alternates": True, "most_bytes": -1}
 TALKING = QUORUM | {"replies": True, "close_share": 0.05}
 CLEARED = QUORUM | {"purges": True, "clear_share": 0.5, "most": -1, "letters": ""}
 LIVING = LETTERS | {"letters_ttl_ms": 0, "letters_lives": (2_000,), "letters_most": -1}
@@ -184,12 +185,12 @@ PLANTED: dict[Any, Where] = {
     expires_early: Where(1, 200, (LOSE,), LIVING),
     expires_by_arrival_elsewhere: Where(1, 200, (LOSE,), LIVING),
     tells_another_reason: Where(1, 200, (LOSE,), LETTERS | {"letters_ttl_ms": 50}),
-    one_too_many: Where(1, 200, (LOSE,), FULL),
+    one_too_many: Where(2, 200, (LOSE,), FULL),
     one_more_behind_a_snapshot: Where(1, 300, (KILL, POWER), FULL | {"wal_max_bytes": 8_192}),
     never_has_room_again: Where(1, 200, (LOSE,), REJECTING),
-    returns_count_for_nothing: Where(1, 200, (LOSE,), FULL),
+    returns_count_for_nothing: Where(2, 200, (LOSE,), FULL),
     purges_what_is_held: Where(1, 300, (LOSE,), CLEARED),
-    keeps_dead_letters: Where(1, 250, (LOSE, CUT), CHANGING),
+    leads_nowhere: Where(1, 200, (LOSE,), ROUTED),
     answers_somebody: Where(1, 200, (LOSE,), TALKING),
     answers_twice: Where(1, 200, (LOSE,), TALKING),
     address_outlives_its_channel: Where(1, 300, (LOSE,), TALKING),
