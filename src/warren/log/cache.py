@@ -16,6 +16,9 @@ from mypy_extensions import i64
 from warren.headed_list import HeadedList
 from warren.log.batch import Batch
 
+STALE_MAX: Final = 64
+"""So many batches may be in the order of eviction that were forgotten, or as many as were not."""
+
 BATCH_OVERHEAD_BYTES: Final = 320
 """What a batch costs in memory beside its bytes: the object, its numbers, its places in lists."""
 
@@ -154,7 +157,7 @@ class _Pool:
     """Rings of one kind, over all groups, and the bound over them.
 
     Attributes:
-        size_bytes: What is counted, of batches forgotten too until their turn comes.
+        size_bytes: What is counted, of batches forgotten too until they are let go of.
         rings: How many rings have something in it.
     """
 
@@ -163,6 +166,8 @@ class _Pool:
         self.size_bytes: i64 = 0
         self.rings: i64 = 0
         self._order: deque[_Slot] = deque()
+        self._stale: i64 = 0
+        """How many of them were forgotten since."""
 
     def admit(self, batch: Batch, ring: Ring) -> None:
         """Count a batch that is at the end of its ring and may be evicted from now on."""
@@ -182,6 +187,25 @@ class _Pool:
                 slot.ring.pop_front(slot.batch)
                 if len(slot.ring) == 0:
                     self.left(slot.ring)
+            elif self._stale > 0:
+                self._stale -= 1
+
+    def forgot(self, count: i64) -> None:
+        """Let go of batches that were forgotten, where they are most of all.
+
+        Each has hold of its group: queues that came and went would take memory until their turn.
+        """
+        self._stale += count
+        if self._stale <= STALE_MAX or 2 * self._stale <= len(self._order):
+            return
+        order: deque[_Slot] = deque()
+        for slot in self._order:
+            if slot.batch.resident:
+                order.append(slot)
+            else:
+                self.size_bytes -= slot.cost
+        self._order = order
+        self._stale = 0
 
     def left(self, ring: Ring) -> None:
         """Count one ring less for the pool, since this one is empty."""
@@ -230,9 +254,10 @@ class Cache:
             self._read.admit(batch, share.read_back)
 
     def forget(self, ring: Ring) -> None:
-        """Empty a ring; its places in the order are passed over when their turn comes."""
-        for batch in ring.clear():
+        """Empty a ring; its places in the order are passed over, or let go of soon."""
+        held = ring.clear()
+        for batch in held:
             batch.resident = False
-        if ring.counted:
-            pool = self._read if ring.reads else self._recent
-            pool.left(ring)
+        pool = self._read if ring.reads else self._recent
+        pool.left(ring)
+        pool.forgot(len(held))
