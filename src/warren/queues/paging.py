@@ -144,7 +144,7 @@ class Pages:
         """Take bodies of queues in turns; gives how much leaves memory."""
         taken: i64 = 0
         for _ in range(min(len(queues), QUEUES_AT_ONCE)):
-            if taken >= room:
+            if taken >= room or len(writing.residents) >= BATCHES_AT_ONCE:
                 break
             queue = next(iter(queues))
             del queues[queue]
