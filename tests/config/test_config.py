@@ -90,9 +90,9 @@ def test_relative_memory() -> None:
 def test_memory_and_disk_have_limits_that_the_guide_names() -> None:
     total = 1_000_000_000
     settings = settings_from(config("vm_memory_high_watermark.absolute = 1GB"))
-    assert (settings.memory_limit_bytes, settings.paging_limit_bytes) == (total, total // 2)
+    assert (settings.memory_limit_bytes, settings.paging_limit_bytes()) == (total, total // 2)
     text = "vm_memory_high_watermark.absolute = 1GB\nvm_memory_high_watermark_paging_ratio = 0.25"
-    assert settings_from(config(text)).paging_limit_bytes == total // 4
+    assert settings_from(config(text)).paging_limit_bytes() == total // 4
     assert config("disk_free_limit.relative = 1.5").disk_limit_bytes(total) == 1_500_000_000
     both = "disk_free_limit.relative = 1.5\ndisk_free_limit.absolute = 5MB"
     assert config(both).disk_limit_bytes(total) == 5_000_000

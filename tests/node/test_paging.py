@@ -16,13 +16,15 @@ from warren.queues.paging import DIRECTORY, FILE_BYTES, KEEP_BYTES, READ_BYTES, 
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
 
-LIMIT_BYTES = 1_000_000
+LIMIT_BYTES = 1 << 20
 SIZE = 20_000
 COUNT = 200
 
 
 def configure(settings: Settings) -> None:
-    settings.paging_limit_bytes = LIMIT_BYTES
+    # The alarm, which blocks publishers, is far above.
+    settings.memory_limit_bytes = LIMIT_BYTES << 40
+    settings.paging_share = 1 / (1 << 40)
 
 
 def body(number: int) -> bytes:

@@ -32,7 +32,7 @@ class World:
         self.freed = 0
         self.times = 0
         self.executor = AtOnce()
-        self.memory = FreedMemory(limit, self.executor, lambda: self.used, self._give_back)
+        self.memory = FreedMemory(lambda: limit, self.executor, lambda: self.used, self._give_back)
 
     def _give_back(self) -> None:
         self.times += 1

@@ -468,7 +468,7 @@ class Node(Loop):
         limit = self.settings.memory_limit_bytes
         if limit:
             self._set_alarm(ALARM_MEMORY, memory_bytes > limit)
-        paging = self.settings.paging_limit_bytes
+        paging = self.settings.paging_limit_bytes()
         if paging and self.pages is not None and not self._alarms & ALARM_DISK:
             self.pages.tick(memory_bytes - paging)
         if not self._to_tick:

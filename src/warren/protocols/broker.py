@@ -59,7 +59,7 @@ class Settings:
         max_message_bytes: Largest body that may be published.
         log: The log's; the node draws the salt.
         memory_limit_bytes: More memory than this raises the memory alarm; 0 for never.
-        paging_limit_bytes: Above this, bodies of queues in memory go to disk; 0 for never.
+        paging_share: Above this share of it, bodies of queues in memory go to disk; 0 for never.
         default_vhost, default_user, default_password: Made where the data directory is empty.
         loopback_users: Users that may connect from this machine only.
         mechanisms: SASL mechanisms by which clients may log in.
@@ -113,7 +113,7 @@ class Settings:
         self.max_message_bytes: int = 16_777_216
         self.log: LogConfig = LogConfig()
         self.memory_limit_bytes: int = 0
-        self.paging_limit_bytes: int = 0
+        self.paging_share: float = 0.0
         self.default_vhost: str = "/"
         self.default_user: str = "guest"
         self.default_password: str = "guest"
@@ -139,6 +139,11 @@ class Settings:
         self.reconcile_trigger_ms: int = 10_000
         self.feed_reads_max: int = FEED_READS_MAX
         self.recent_bytes_max: int = GROUP_RECENT_BYTES_MAX
+
+    def paging_limit_bytes(self) -> int:
+        """Memory above which bodies of queues in memory go to disk; 0 for never."""
+        limit = int(self.memory_limit_bytes * self.paging_share)
+        return max(limit, 1) if self.memory_limit_bytes and self.paging_share else 0
 
 
 @trait

@@ -52,7 +52,7 @@ class PageFile:
 
 
 @final
-class Place:
+class PagePlace:
     """Where a batch's body lies, or is about to.
 
     Attributes:
@@ -73,7 +73,7 @@ class ResidentBatch:
     def __init__(self, batch: Batch) -> None:
         self.batch: Batch = batch
         self.live: i64 = batch.count
-        self.place: Place | None = None
+        self.place: PagePlace | None = None
 
     def is_here(self) -> bool:
         """Whether its body is in memory."""
@@ -144,7 +144,7 @@ class Pages:
         """Take bodies of queues in turns; gives how much leaves memory."""
         taken: i64 = 0
         for _ in range(min(len(queues), QUEUES_AT_ONCE)):
-            if taken >= room:
+            if taken >= room or len(writing.residents) >= BATCHES_AT_ONCE:
                 break
             queue = next(iter(queues))
             del queues[queue]
@@ -155,14 +155,14 @@ class Pages:
             taken += some
         return taken
 
-    def place(self, size: i64) -> Place:
+    def place(self, size: i64) -> PagePlace:
         """Where the next body of the write goes that is being gathered."""
         file = self._file
         if file is None:
             self._files += 1
             file = PageFile(f"{DIRECTORY}/{self._files:016x}")
             self._file = file
-        place = Place(file, file.size)
+        place = PagePlace(file, file.size)
         file.size += size
         file.wanted += 1
         return place
@@ -187,7 +187,7 @@ class Pages:
         """Have bodies come back."""
         self._executor.submit(LANE, reading)
 
-    def let_go(self, place: Place) -> None:
+    def let_go(self, place: PagePlace) -> None:
         """A body is not wanted any more."""
         file = place.file
         file.wanted -= 1
@@ -206,7 +206,7 @@ class PageWrite(Job):
         self.residents: list[ResidentBatch] = []
         self._pages: Pages = pages
         self._queues: list[TransientQueue] = []
-        self._places: list[Place] = []
+        self._places: list[PagePlace] = []
         self._bodies: list[bytes] = []
         self._checksums: list[int] = []
 
@@ -272,7 +272,7 @@ class PageRead(Job):
         self._checksums: list[int] = []
         self._sizes: list[int] = []
 
-    def add(self, resident: ResidentBatch, place: Place) -> None:
+    def add(self, resident: ResidentBatch, place: PagePlace) -> None:
         """Read this one, too, which follows."""
         self.residents.append(resident)
         self._checksums.append(int(place.checksum))

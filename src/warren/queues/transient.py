@@ -26,9 +26,9 @@ from warren.queues.paging import (
     READ_BYTES,
     Forgetting,
     PagedBodies,
+    PagePlace,
     PageRead,
     PageWrite,
-    Place,
     ResidentBatch,
 )
 from warren.queues.queue import Host
@@ -394,7 +394,7 @@ class TransientQueue(LossyQueue):
         if self.freed.lists:
             self._mark()
 
-    def _forget(self, resident: ResidentBatch, place: Place) -> None:
+    def _forget(self, resident: ResidentBatch, place: PagePlace) -> None:
         """A body on disk is not wanted any more."""
         pages = self.host.pages
         assert pages is not None, "it has written it"

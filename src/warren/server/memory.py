@@ -56,14 +56,14 @@ class FreedMemory:
 
     def __init__(
         self,
-        limit_bytes: int,
+        limit_bytes: Callable[[], int],
         executor: Executor,
         used: Callable[[], int] = resident_bytes,
         give_back: Callable[[], None] = trim,
     ) -> None:
         """
         Args:
-            limit_bytes: Memory above which it is short; 0 where it never is.
+            limit_bytes: Tells above how much memory is short; 0 where it never is.
             used: Tells how much this process has.
             give_back: Has the C library let go of what it can.
         """
@@ -77,7 +77,8 @@ class FreedMemory:
 
     def tick(self, used_bytes: int) -> None:
         """Do what is due; to be called once a second."""
-        if not self._limit or used_bytes <= self._limit:
+        limit = self._limit()
+        if not limit or used_bytes <= limit:
             self._pause = 1
             self._wait = 0
         elif self._wait > 0:
@@ -89,7 +90,7 @@ class FreedMemory:
     def given_back(self, gained_bytes: int) -> None:
         """It is done, and has brought so much."""
         self._at_work = False
-        if gained_bytes > self._limit // GAIN_SHARE:
+        if gained_bytes > self._limit() // GAIN_SHARE:
             self._pause = 1
             self._wait = 0
         else:

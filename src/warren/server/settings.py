@@ -87,7 +87,7 @@ def settings_from(config: ServerConfig) -> Settings:
         pinned_bytes_max=config.raft_wal_max_size_bytes,
     )
     settings.memory_limit_bytes = memory
-    settings.paging_limit_bytes = int(memory * config.vm_memory_high_watermark_paging_ratio)
+    settings.paging_share = config.vm_memory_high_watermark_paging_ratio
     settings.default_vhost = config.default_vhost
     settings.default_user = config.default_user
     settings.default_password = config.default_pass
