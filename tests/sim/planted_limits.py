@@ -10,6 +10,7 @@ from tests.sim.planted_dead_letters import LETTERS
 from tests.sim.planted_features import QUORUM
 from warren.message.dead_letters import EXPIRED, REJECTED
 from warren.protocols.amqp091.replies import DirectReplies
+from warren.protocols.amqp091.transactions import Transaction
 from warren.queues.fifo import machine
 from warren.queues.fifo.consumers import Consumer
 from warren.queues.fifo.machine import Fifo
@@ -176,6 +177,11 @@ def favours_nobody() -> Undo:
     return replace(Consumer, "__init__", init)
 
 
+def rolls_nothing_back() -> Undo:
+    """What is rolled back is published all the same."""
+    return replace(Transaction, "roll_back", Transaction.commit)
+
+
 ROUTED = QUORUM | {"quorum_queues": 2, "fanout": True, "alternates": True, "most_bytes": -1}
 TALKING = QUORUM | {"replies": True, "close_share": 0.05}
 CLEARED = QUORUM | {"purges": True, "clear_share": 0.5, "most": -1, "letters": ""}
@@ -190,6 +196,7 @@ PLANTED: dict[Any, Where] = {
     never_has_room_again: Where(1, 200, (LOSE,), REJECTING),
     returns_count_for_nothing: Where(2, 200, (LOSE,), FULL),
     purges_what_is_held: Where(1, 300, (LOSE,), CLEARED),
+    rolls_nothing_back: Where(10, 300, (LOSE,), QUORUM),
     leads_nowhere: Where(1, 200, (LOSE,), ROUTED),
     answers_somebody: Where(1, 200, (LOSE,), TALKING),
     answers_twice: Where(1, 200, (LOSE,), TALKING),
