@@ -45,7 +45,7 @@ def test_every_command_has_help(tool: str) -> None:
         ("rabbitmqctl set_policy a b c --priority x", "--priority : x"),
         ("rabbitmqctl list_queues nonesuch", "Info key(s) nonesuch are not supported"),
         ("rabbitmqctl list_queue", "Did you mean 'list_queues'?"),
-        ("rabbitmq-queues list_queues", "ToolCommand 'list_queues' not found"),
+        ("rabbitmq-queues list_queues", "Command 'list_queues' not found"),
         ("rabbitmqctl list_users --formatter nonesuch", "it is one of table"),
     ],
 )
