@@ -107,6 +107,19 @@ def test_each_formatter_shows_each_kind_of_value() -> None:
     assert len({len(line) for line in frames[0::2]}) == 1
 
 
+HOSTILE = "\x1b[31m\r\x07\u202e\n"
+
+
+@pytest.mark.parametrize("formatter", FORMATTERS)
+def test_names_move_no_cursor(formatter: str) -> None:
+    """Whoever declares a queue chooses what an operator's terminal is shown."""
+    row = [HOSTILE, Atoms([HOSTILE]), AmqpTable({HOSTILE: HOSTILE}), Terms({HOSTILE: HOSTILE})]
+    text = shown(ToolRows(("a", "b", "c", "d"), [row]), formatter, "n", True)
+    for mark in ("\x1b[31m", "\r", "\x07", "\u202e"):
+        assert mark not in text or formatter in ("json", "json_stream") and mark == "\u202e"
+    assert "\x1b" not in shown(ToolAnswer(HOSTILE), "", "n", True)
+
+
 @pytest.mark.parametrize("formatter", FORMATTERS)
 def test_nothing_is_shown_as_nothing(formatter: str) -> None:
     empty = ToolRows(("name",), [], "", True)
