@@ -597,20 +597,25 @@ class Server(OperatorHost):
         """Take no more clients, or take them again."""
         if drained == self._drained:
             return
+        self._drained = drained
         if drained:
-            self._drained = True
-            listeners = self._listeners
-            self._listeners = []
-            for listener in listeners:
-                listener.close()
+            self._stop_listening()
             log.warning("maintenance: no client is let in any more, as an operator asked")
             return
         try:
             await self._listen()
         except ConfigError as error:
+            self._drained = True
+            self._stop_listening()
             raise Refusal(PRECONDITION_FAILED, str(error)) from None
-        self._drained = False
         log.warning("maintenance is over: clients may come again")
+
+    def _stop_listening(self) -> None:
+        """Let no client come any more."""
+        listeners = self._listeners
+        self._listeners = []
+        for listener in listeners:
+            listener.close()
 
     def configuration(self) -> dict[str, Any]:
         """All settings that are in force, by their keys."""
@@ -694,8 +699,7 @@ class Server(OperatorHost):
 
     async def _close(self) -> None:
         log.info("stopping")
-        for listener in self._listeners:
-            listener.close()
+        self._stop_listening()
         if self._http is not None:
             await self._http.close(HTTP_CLOSE_SECONDS)
         await self.hand_over()
