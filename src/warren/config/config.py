@@ -10,7 +10,6 @@ Source: RabbitMQ 4.3, configuration guide and `rabbit.schema`.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import socket
@@ -654,6 +653,8 @@ def build(
                     raise _Refused("none")
                 loopback.clear()
             else:
+                import difflib
+
                 known = [*_BY_KEY, *(key for key, _ in PATTERNS)]
                 near = difflib.get_close_matches(entry.key, known, 1)
                 raise ConfigError(

@@ -2,7 +2,7 @@
 
 Argon2id takes some 20 ms and 19 MiB on purpose: who has come by the hashes can try few passwords.
 That is too long for a turn of the loop, so a node has it done on another thread and remembers what
-came of it (`warren.node.logins`).
+came of it (`warren.node.logins`). The library is loaded with the first such hash.
 
 Source: RFC 9106; the parameters are the least that OWASP recommends.
 """
@@ -14,10 +14,6 @@ import hmac
 import secrets
 from collections import OrderedDict
 from typing import Final, final
-
-from argon2 import extract_parameters
-from argon2.exceptions import Argon2Error, InvalidHash
-from argon2.low_level import Type, hash_secret, verify_secret
 
 SHA256: Final = "rabbit_password_hashing_sha256"
 SHA512: Final = "rabbit_password_hashing_sha512"
@@ -59,6 +55,8 @@ def argon2_hash(password: bytes, salt: bytes) -> bytes:
     Args:
         salt: `ARGON2_SALT_BYTES` random bytes.
     """
+    from argon2.low_level import Type, hash_secret
+
     assert len(salt) == ARGON2_SALT_BYTES
     return hash_secret(
         password, salt, ARGON2_PASSES, ARGON2_KIB, ARGON2_LANES, ARGON2_BYTES, Type.ID
@@ -69,6 +67,9 @@ def is_argon2(password_hash: bytes) -> bool:
     """Whether this is an `ARGON2` hash that takes no more than logins may take."""
     if len(password_hash) > ARGON2_TEXT_BYTES_MAX:
         return False
+    from argon2 import Type, extract_parameters
+    from argon2.exceptions import InvalidHash
+
     try:
         found = extract_parameters(password_hash.decode("ascii"))
     except (InvalidHash, UnicodeDecodeError):
@@ -89,6 +90,9 @@ def is_slow(scheme: str) -> bool:
 def password_matches(password: bytes, password_hash: bytes, scheme: str) -> bool:
     """Whether a password has this hash. An unknown scheme or an empty hash matches nothing."""
     if scheme == ARGON2:
+        from argon2.exceptions import Argon2Error
+        from argon2.low_level import Type, verify_secret
+
         try:
             return is_argon2(password_hash) and verify_secret(password_hash, password, Type.ID)
         except Argon2Error:

@@ -72,6 +72,7 @@ def _command(commands: Any, name: str, text: str, ending: str) -> Parser:
         name, help=text, description=f"{text[0].upper()}{text[1:]}.", epilog=ending
     )
     shown = URI.replace("%", "%%")
+    command.set_defaults(run=run)
     command.add_argument("--uri", default=URI, help=f"broker, user and vhost (default: {shown})")
     return command
 

@@ -49,6 +49,7 @@ def add_command(commands: Any) -> None:
         description="For trying things out, not for data that matters.",
         epilog=EXAMPLES,
     )
+    command.set_defaults(run=run)
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
     cluster: Parser = actions.add_parser(
         "cluster",

@@ -1,7 +1,8 @@
 """The command `warren`: parses its words, puts the configuration together, runs what they name.
 
 What takes long to import is imported by the command that needs it, so that `--help`, `--version`
-and a mistyped option answer at once.
+and a mistyped option answer at once. `server` loads and parses nothing that other commands are
+for: a broker would keep it as long as it runs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from warren import __version__
-from warren.admin.cli import access, client, cluster, dev, policies, queues, status
 from warren.admin.cli.words import Parser, Shared, checked, examples, wrapped
 from warren.config import config
 from warren.errors import ConfigError
@@ -52,8 +52,14 @@ def _keys() -> str:
     return "\n".join(lines)
 
 
-def parser() -> Parser:
-    """The parser of all words."""
+SERVER = "server"
+
+Run = Callable[[argparse.Namespace], int]
+"""Runs a command; returns the exit status."""
+
+
+def parser(serves: bool = False) -> Parser:
+    """The parser of all words, or of those of `server` alone."""
     command = Parser(
         prog="warren",
         description="A message broker that speaks RabbitMQ's protocols.",
@@ -62,8 +68,18 @@ def parser() -> Parser:
     command.add_argument("--version", action="version", version=f"warren {__version__}")
     commands = command.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _server_command(commands)
+    if not serves:
+        _other_commands(commands)
+    return command
+
+
+def _other_commands(commands: Any) -> None:
+    """All but `server`; each sets `run`."""
+    from warren.admin.cli import access, client, cluster, dev, policies, queues, status
+
     _asking(
         commands,
+        status.run,
         "status",
         "show what a running node is doing",
         status.EXAMPLES,
@@ -71,6 +87,7 @@ def parser() -> Parser:
     )
     _asking(
         commands,
+        queues.run,
         "queues",
         "list queues, or move members and leaders of quorum queues",
         queues.EXAMPLES,
@@ -78,6 +95,7 @@ def parser() -> Parser:
     )
     _asking(
         commands,
+        cluster.run,
         "cluster",
         "show the cluster, or change it",
         cluster.EXAMPLES,
@@ -85,6 +103,7 @@ def parser() -> Parser:
     )
     _asking(
         commands,
+        policies.run,
         "policies",
         "show settings of queues by their names, or change them",
         policies.EXAMPLES,
@@ -106,15 +125,14 @@ def parser() -> Parser:
             access.add_limit_actions,
         ),
     ):
-        _asking(commands, name, f"show {text}, or change that", ending, add_actions)
+        _asking(commands, access.run, name, f"show {text}, or change that", ending, add_actions)
     client.add_commands(commands)
     dev.add_command(commands)
-    return command
 
 
 def _server_command(commands: Any) -> None:
     server = commands.add_parser(
-        "server",
+        SERVER,
         help="run a broker in the foreground",
         description="Run a broker in the foreground until SIGTERM or SIGINT.",
         epilog=f"{SERVER_EXAMPLES}\n\n{_keys()}",
@@ -204,6 +222,7 @@ SECRET_HELP = (
 
 def _asking(
     commands: Any,
+    run: Run,
     name: str,
     text: str,
     ending: str,
@@ -217,6 +236,7 @@ def _asking(
         "--data-dir, or the one that --contact names.",
         epilog=ending,
     )
+    command.set_defaults(run=run)
     shared = Shared()
     shared.add("--data-dir", metavar="DIR", help="the data directory of a node on this machine")
     shared.add(
@@ -275,22 +295,6 @@ def server_config(words: argparse.Namespace) -> config.ServerConfig:
     return built
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "status": status.run,
-    "queues": queues.run,
-    "cluster": cluster.run,
-    "policies": policies.run,
-    "users": access.run,
-    "vhosts": access.run,
-    "permissions": access.run,
-    "limits": access.run,
-    "declare": client.run,
-    "publish": client.run,
-    "get": client.run,
-    "dev": dev.run,
-}
-"""What runs a command; `server` is what `main` is given."""
-
 Serve = Callable[[config.ServerConfig], int]
 """Runs a broker until it is told to stop; returns the exit status."""
 
@@ -301,9 +305,11 @@ def main(serve: Serve, arguments: Sequence[str] | None = None) -> int:
     Args:
         serve: Runs a broker.
     """
-    words = parser().parse_args(arguments)
-    if words.command in COMMANDS:
-        return COMMANDS[words.command](words)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    words = parser(serves=given[:1] == [SERVER]).parse_args(given)
+    if words.command != SERVER:
+        run: Run = words.run
+        return run(words)
     try:
         settings = server_config(words)
     except ConfigError as error:

@@ -6,7 +6,6 @@ Options that every action of a command takes may stand before the action or afte
 from __future__ import annotations
 
 import argparse
-import difflib
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -76,7 +75,11 @@ def meant(word: str, known: Iterable[str]) -> str:
     """What was probably meant by a wrong word, as the end of a sentence; may be empty."""
     names = list(known)
     near = [name for name in names if len(word) > 2 and name.startswith(word)]
-    near = near or difflib.get_close_matches(word, names, 1, 0.6)
+    if not near:
+        # Takes a while to load, which the right words need not wait for.
+        import difflib
+
+        near = difflib.get_close_matches(word, names, 1, 0.6)
     return f": did you mean {near[0]}?" if near else ""
 
 
