@@ -458,6 +458,17 @@ class Node(Loop):
         self._flush_log()
         self.needs_turn = True
 
+    def at_rest(self, ms: i64) -> bool:
+        """Whether for so long only what comes from outside can give this node something to do."""
+        until = self.monotonic_ms() + ms
+        return (
+            len(self.metadata.nodes) == 1
+            and self.log.idle
+            and self.cluster.at_rest()
+            and not (self._congested or self._deferring)
+            and not (self.timers.any_before(until) or self._pulses.any_before(until))
+        )
+
     def tick(self, memory_bytes: int) -> None:
         """Mind time; called about once a second with the memory this process uses."""
         now = self.monotonic_ms()

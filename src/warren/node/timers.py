@@ -75,6 +75,10 @@ class QueueTimers:
         """Times that are kept, those that count no more among them."""
         return len(self._heap)
 
+    def any_before(self, at_ms: i64) -> bool:
+        """Whether a queue may have something to see to before a time."""
+        return len(self._heap) > 0 and self._heap[0][0] < at_ms
+
     def tick(self, now_ms: i64) -> None:
         """Have turns call the queues whose time has come, and those of before that are left.
 
@@ -159,6 +163,10 @@ class ConnectionTimers:
             heappush(self._heap, int(at_ms))
         else:
             due.append(identity)
+
+    def any_before(self, at_ms: i64) -> bool:
+        """Whether a connection may have something to see to before a time."""
+        return len(self._heap) > 0 and self._heap[0] < at_ms
 
     def take(self, now_ms: i64) -> int:
         """The next connection whose time has come; 0 if there is none."""

@@ -83,6 +83,8 @@ log = logging.getLogger("warren")
 
 TICK_SECONDS = 1.0
 LOG_TICK_SECONDS = 0.05
+REST_MS = 250
+"""The same for a node on its own to which nothing happens, until something does."""
 READY_POLL_SECONDS = 0.005
 PATIENCE_SECONDS = 1.0
 WAITING_SECONDS = 10.0
@@ -147,6 +149,7 @@ class Server(OperatorHost):
         self._loop = loop
         self._started = time.monotonic()
         self._closed = False
+        self._log_tick: asyncio.TimerHandle | None = None
         self._stopping = loop.create_future()
         self._forgotten_at = -1.0
         """When a node said first that the cluster has this one no more, with no link since."""
@@ -444,15 +447,24 @@ class Server(OperatorHost):
         self._memory.tick(used)
         self._client_log.tick()
         self._note_others()
-        self.after_event()
+        self._turns.after_tick()
 
     def _tick_log(self) -> None:
         if self._closed:
             return
-        self._loop.call_later(LOG_TICK_SECONDS, self._tick_log)
         self.guarded(self.node.tick_log)
         self._garbage.look()
-        self.after_event()
+        self._turns.after_tick()
+        rests = self.node.at_rest(REST_MS) and self._turns.rest(self._rouse)
+        self._log_tick = self._loop.call_later(
+            REST_MS / 1_000 if rests else LOG_TICK_SECONDS, self._tick_log
+        )
+
+    def _rouse(self) -> None:
+        """Something happens to the node that was at rest: look after its log as often as ever."""
+        if self._log_tick is not None:
+            self._log_tick.cancel()
+            self._log_tick = self._loop.call_later(LOG_TICK_SECONDS, self._tick_log)
 
     def _note_others(self) -> None:
         """Remember which other nodes there are, for a start without a log that tells."""

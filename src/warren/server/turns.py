@@ -47,6 +47,10 @@ class NodeTurns:
         self._planned: bool = False
         """Whether the node's turn follows the events of this round of the loop."""
         self._flush_planned: bool = False
+        self._quiet: bool = True
+        """Whether nothing but the clock has brought a turn since `rest` was asked."""
+        self._rouse: Callable[[], None] | None = None
+        """Called before the next turn that something else brings."""
         self._timed: bool = False
         self._over: bool = False
 
@@ -72,8 +76,26 @@ class NodeTurns:
         """Give the node its turn now: jobs have ended, and others may be waiting for a round."""
         node = self._node
         if node is not None:
+            self._note_event()
             self._run_turn(node)
             self.after_event()
+
+    def after_tick(self) -> None:
+        """Give the node its turn now, because time has passed."""
+        node = self._node
+        if node is not None and not self._over:
+            self._whole_turn(node)
+
+    def rest(self, rouse: Callable[[], None]) -> bool:
+        """Whether nothing happened since this was asked last: then tell when something does.
+
+        Args:
+            rouse: Called once, with the next turn that not the clock alone brings.
+        """
+        quiet = self._quiet
+        self._quiet = True
+        self._rouse = rouse if quiet else None
+        return quiet
 
     def guarded(self, step: Callable[[], None]) -> None:
         """Run a step of the node; a broken invariant or a failed disk ends the process."""
@@ -88,6 +110,10 @@ class NodeTurns:
         node = self._node
         if node is None or self._over:
             return
+        self._note_event()
+        self._whole_turn(node)
+
+    def _whole_turn(self, node: Node) -> None:
         self._run_turn(node)
         if not self._heeded:
             self._heeded = self._heed()
@@ -95,6 +121,13 @@ class NodeTurns:
         if node.deferring and not self._flush_planned:
             self._flush_planned = True
             self._loop.call_later(DEFER_SECONDS, self._flush_deferred)
+
+    def _note_event(self) -> None:
+        self._quiet = False
+        rouse = self._rouse
+        if rouse is not None:
+            self._rouse = None
+            rouse()
 
     def _run_turn(self, node: Node) -> None:
         began = time.perf_counter() if self._timed else 0.0

@@ -323,6 +323,10 @@ class Cluster(MemberHost):
         if self._parting:
             self._part(now)
 
+    def at_rest(self) -> bool:
+        """Whether no member has a time to mind, or anything else to go on with."""
+        return len(self._timed) == 0 and not (self._held_up or self._parting)
+
     def _heed(self) -> None:
         """Tell the members which nodes came and went."""
         for change in self.detector.take_changes():
