@@ -632,6 +632,8 @@ def test_few_of_many_rows_are_joined_anew_for_a_snapshot() -> None:
         rows.put(name, b"x")
     assert len(rows.lots) == 10
     rows.joined()
+    # None has its row twice, joined and by itself.
+    assert not any(any(lot.rows.values()) for lot in rows.lots)
     rows.put(3 * LOT_ROWS, b"y")
     rows.drop(5 * LOT_ROWS)
     rows.put("new", b"z")

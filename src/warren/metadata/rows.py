@@ -1,8 +1,9 @@
 """Rows of exchanges, queues and bindings as a snapshot holds them, encoded.
 
-Each is encoded when it is made or changed and kept, and so are lots of them that follow each other,
-joined: a snapshot of hundreds of thousands is put together in milliseconds, by joining the lots,
-all of them at once: each further copy of some megabytes would cost as much.
+Each is encoded when it is made or changed and kept, in lots of them that follow each other. A lot
+that is full, or that a snapshot was made of, keeps its rows joined, and only so: a snapshot of
+hundreds of thousands is put together in milliseconds, by joining the lots, all of them at once:
+each further copy of some megabytes would cost as much.
 Layout: `docs/formats/metadata.md`.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 import msgspec
+from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from warren.sharded_dict import ShardedDict
@@ -30,18 +32,39 @@ class Lot:
     """Some rows that follow each other, each under what it is of.
 
     Attributes:
+        rows: Each of them, empty while they are joined.
         joined: All of them; empty when they have changed since.
     """
 
     def __init__(self) -> None:
         self.rows: dict[object, bytes] = {}
         self.joined: bytes = b""
+        self._lengths = vec[i64]()
+        """The length of each of those that are joined."""
 
     def join(self) -> bytes:
         """All rows of the lot, back to back."""
         if not self.joined:
             self.joined = b"".join(self.rows.values())
+            for row in self.rows.values():
+                self._lengths = append(self._lengths, len(row))
+            for thing in self.rows:
+                self.rows[thing] = b""
         return self.joined
+
+    def part(self) -> None:
+        """Have each row by itself, so that one of them can be changed."""
+        if not self.joined:
+            return
+        at: i64 = 0
+        place: i64 = 0
+        for thing in self.rows:
+            behind = at + self._lengths[place]
+            self.rows[thing] = self.joined[at:behind]
+            at = behind
+            place += 1
+        self.joined = b""
+        self._lengths = vec[i64]()
 
 
 @final
@@ -62,7 +85,9 @@ class EncodedRows:
 
     def row(self, thing: object) -> bytes:
         """The row of something that is there."""
-        return self._of[thing].rows[thing]
+        lot = self._of[thing]
+        lot.part()
+        return lot.rows[thing]
 
     def put(self, thing: object, row: bytes) -> None:
         """Keep something's row, after all others or in the place of the one that it had."""
@@ -76,15 +101,15 @@ class EncodedRows:
                 self.lots[lot] = None
                 self._last = lot
             self._of[thing] = lot
+        lot.part()
         lot.rows[thing] = row
-        lot.joined = b""
 
     def drop(self, thing: object) -> None:
         """Forget the row of something that is no more."""
         lot = self._of.pop(thing)
         assert lot is not None, "it has a row"
+        lot.part()
         del lot.rows[thing]
-        lot.joined = b""
         if not lot.rows:
             del self.lots[lot]
             if lot is self._last:
