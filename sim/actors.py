@@ -154,7 +154,13 @@ class Actor:
         """Make sure that a queue exists."""
         arguments: Table = {"x-queue-type": queue.kind}
         if queue.most >= 0:
-            arguments |= {"x-max-length": queue.most, "x-overflow": "reject-publish"}
+            arguments["x-max-length"] = queue.most
+        if queue.most_bytes >= 0:
+            arguments["x-max-length-bytes"] = queue.most_bytes
+        if queue.rejects():
+            arguments["x-overflow"] = "reject-publish"
+        if queue.max_priority:
+            arguments["x-max-priority"] = queue.max_priority
         if queue.own_limit:
             arguments["x-delivery-limit"] = queue.delivery_limit
         if queue.retry_ms:

@@ -49,6 +49,10 @@ def limit_queues(queues: list[QueueState], options: Options, clustered: bool = F
     """
     for queue in queues:
         queue.most = options.most
+        queue.most_bytes = options.most_bytes
+        queue.drops = options.drops and queue.kind == "quorum"
+        if queue.kind == "classic" and options.priorities:
+            queue.max_priority = options.priorities[-1] - 2
         if queue.kind == "quorum":
             queue.delivery_limit = options.delivery_limit
             queue.own_limit = options.own_limit

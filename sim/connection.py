@@ -66,6 +66,7 @@ class SimConnection:
         tolerated: Reply codes with which the node may close it.
         site: Where in a cluster it leads.
         garbled: Whether it has to end, for something came damaged over it.
+        properties: Those of the content that was read last, as they are sent.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class SimConnection:
         self._sent = 0
         self._last_bytes = 0
         self.garbled = False
+        self.properties = b""
         self._handed = 0
         self._reader = FrameReader(FRAME_BYTES_MAX)
         self._contents: dict[int, tuple[spec.Method, int, list[bytes]]] = {}
@@ -258,7 +260,8 @@ class SimConnection:
                 self._method(channel, method, b"")
         elif kind == 2:
             size = int.from_bytes(buffer[start + 4 : start + 12], "big")
-            if BCC in buffer[start + 12 : end]:
+            self.properties = bytes(buffer[start + 12 : end])
+            if BCC in self.properties:
                 raise Violation(f"{self.name}: a message says who had a blind copy")
             method, _, parts = self._contents[channel]
             self._content(channel, method, size, parts)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, final
+from random import Random
+from typing import TYPE_CHECKING, Final, final
 
 from sim.actors import Actor, ignore
 from sim.connection import Mark
@@ -18,9 +19,14 @@ from sim.model import (
     Violation,
 )
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
 
 if TYPE_CHECKING:
     from sim.stage import Stage
+
+
+FAVOURS: Final = (-3, 0, 7)
+"""Priorities of consumers."""
 
 
 @final
@@ -321,6 +327,7 @@ class Consumer(Receiver):
         super().__init__(world, name, number, queue, sure, no_ack)
         self.prefetch = prefetch
         self.shared = shared
+        self._favour = Random(f"{world.seed} {name} favoured")
         self._tag = ""
         self._tags = 0
         self._older = 0
@@ -347,8 +354,16 @@ class Consumer(Receiver):
         if self.queue.active is self.holder:
             # It was by an earlier subscription; now it stands in line like others.
             self.queue.active = None
+        arguments: Table = {}
+        if self.world.options.favours:
+            arguments["x-priority"] = self._favour.choice(FAVOURS)
         self.call(
-            spec.BasicConsume(queue=self.queue.name, consumer_tag=self._tag, no_ack=self.no_ack),
+            spec.BasicConsume(
+                queue=self.queue.name,
+                consumer_tag=self._tag,
+                no_ack=self.no_ack,
+                arguments=arguments,
+            ),
             self._consuming,
         )
 

@@ -12,9 +12,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
 from sim.actors import Actor, Client
+from sim.connection import SimConnection
 from sim.consumer import Consumer, Receiver
-from sim.model import QueueState, Violation
+from sim.model import CONFIRMED, QueueState, Violation
 from sim.publisher import Publisher
+from sim.replies import Server, last_talkers
 from sim.short_lived import Dealer
 from warren.queues.fifo.machine import Fifo
 from warren.wire.amqp091 import spec
@@ -28,6 +30,7 @@ Done = Callable[[], bool]
 STEPS_MAX: Final = 60_000
 """A phase that takes longer is stuck; the slowest takes a tenth of this."""
 LOOK_EVERY: Final = 20
+PROBE_BYTES: Final = 20
 
 
 @final
@@ -63,6 +66,47 @@ class Drainer(Client):
         for actor in self.actors:
             if isinstance(actor, Consumer) and actor.held and actor.ready:
                 actor.settle_all()
+
+
+@final
+class Prober(Publisher):
+    """Publishes once to a queue that has rejected publishes, and is empty."""
+
+    def __init__(self, world: Stage, name: str, queue: QueueState) -> None:
+        super().__init__(world, name, 1, "confirm", [queue])
+        self.confirmed = False
+
+    def act(self) -> None:
+        """Publish, unless that is done or under way."""
+        if not self.confirmed and not self.unconfirmed:
+            self._publish(1)
+
+    def _size(self, connection: SimConnection) -> int:
+        return PROBE_BYTES
+
+    def _answered(self, sequence: int, multiple: bool, status: int) -> None:
+        if status != CONFIRMED:
+            raise Violation(f"{self.name}: {self.queues[0].name} is empty, and rejects a publish")
+        self.confirmed = True
+        self.world.count("empty queues have room again")
+        super()._answered(sequence, multiple, status)
+
+
+def probers(world: Stage) -> list[Client]:
+    """Those who look whether queues that are empty take publishes again."""
+    clients: list[Client] = []
+    for queue in world.queues:
+        if queue.rejects() and (queue.most_bytes < 0 or queue.most_bytes > 2 * PROBE_BYTES):
+            client = Client(world, f"b.{queue.name}", 131_072)
+            client.actors.append(Prober(world, client.name, queue))
+            clients.append(client)
+    return clients
+
+
+def probed(clients: list[Client]) -> bool:
+    """Whether all of them have."""
+    actors = [actor for client in clients for actor in client.actors]
+    return all(isinstance(actor, Prober) and actor.confirmed for actor in actors)
 
 
 def there(fifo: Fifo) -> int:
@@ -107,11 +151,15 @@ class Drain:
             connection.lose()
         world.connections = []
         self._until("exclusive queues outlive their connections", self._nobodys)
+        self._talk()
         world.clients = drainers(world)
         self._until("messages stay in the node", self._empty)
-        for connection in list(world.connections):
-            connection.lose()
-        world.connections = []
+        self._leave()
+        world.clients = clients = probers(world)
+        self._until("an empty queue takes no publish", lambda: probed(clients))
+        world.clients = drainers(world)
+        self._until("messages stay in the node", self._empty)
+        self._leave()
         world.clients = []
         self._until("the node does not come to rest", self._quiet)
         world.stop()
@@ -119,6 +167,22 @@ class Drain:
         for queue in world.queues:
             if queue.durable and self._held(queue):
                 raise Violation(f"queue {queue.name} is not empty after an orderly stop")
+
+    def _talk(self) -> None:
+        """All that is asked now is answered."""
+        world = self._world
+        talks = world.talks
+        if talks is None:
+            return
+        world.clients = last_talkers(world, talks)
+        self._until("requests are not answered by those who serve them", talks.answered)
+        self._leave()
+
+    def _leave(self) -> None:
+        world = self._world
+        for connection in list(world.connections):
+            connection.lose()
+        world.connections = []
 
     def _until(self, complaint: str, done: Done) -> None:
         world = self._world
@@ -136,7 +200,7 @@ class Drain:
             and not any(
                 actor.busy()
                 or (isinstance(actor, Publisher) and actor.unconfirmed)
-                or (isinstance(actor, Dealer) and actor.waits())
+                or (isinstance(actor, (Dealer, Server)) and actor.waits())
                 for actor in self._actors
             )
         )

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, final
 from sim import delays
 from sim.dead_letters import SOURCE, TARGET
 from sim.model import CONFIRMED, NEVER, RETURNED, Message, Violation
+from sim.replies import REQUESTS
 from warren.metadata.outcome import Outcome
 from warren.metadata.tables import NO_OWNER, QueueRecord
 from warren.node.node import Node
@@ -385,6 +386,8 @@ class Incarnations:
                 self._lasting |= {SOURCE, TARGET}
             if self._world.delays is not None:
                 self._lasting |= {delays.STORE, delays.TARGET}
+            if self._world.talks is not None:
+                self._lasting.add(REQUESTS)
         return name not in self._lasting
 
     def _came(self, record: QueueRecord, index: int, life: int) -> None:

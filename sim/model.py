@@ -150,7 +150,10 @@ class QueueState:
         delivery_limit: How often a delivery of a message may fail; negative for ever.
         own_limit: Whether it is declared with that.
         retry_ms: For how long what returns waits, for each failure; 0 for not at all.
-        most: How many ready messages it may have before it rejects publishes; negative for ever.
+        most, most_bytes: How many ready messages it may have, and bytes of them, before it rejects
+            publishes; negative for ever.
+        drops: Whether it drops its first messages instead.
+        max_priority: The highest priority of its messages, if it is a classic one with priorities.
         volatile: Whether clients delete it now and then.
         single: Whether it lives on one node of a cluster, and cannot be used while that is away.
         timeout_ms: How long its consumers may hold a message; negative for ever.
@@ -178,6 +181,9 @@ class QueueState:
         self.own_limit = False
         self.retry_ms = 0
         self.most = -1
+        self.most_bytes = -1
+        self.drops = False
+        self.max_priority = 0
         self.single = False
         self.timeout_ms = -1
         self.single_active = False
@@ -191,6 +197,16 @@ class QueueState:
         self.grouped = False
         self.gone: list[tuple[int, int]] = []
         self.settling: deque[tuple[int, Copy]] = deque()
+
+    def rejects(self) -> bool:
+        """Whether it rejects publishes where there are too many."""
+        return not self.drops and (self.most >= 0 or self.most_bytes >= 0)
+
+    def level(self, message: Message) -> int:
+        """Messages of one level keep their order."""
+        if self.kind == "quorum":
+            return message.priority
+        return min(message.priority, self.max_priority)
 
     def deleting(self, step: int) -> None:
         """Somebody asked for it to be deleted, and perhaps to be declared again."""

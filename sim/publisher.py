@@ -22,11 +22,14 @@ from sim.model import (
 from warren.limits import FRAME_OVERHEAD_BYTES
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
+from warren.wire.amqp091.table import Table
 
 if TYPE_CHECKING:
     from sim.stage import Stage
 
 FANOUT = "sim.fanout"
+NOWHERE = "sim.nowhere"
+"""Nothing is bound to it: what is published to it goes where its alternate leads."""
 PERSISTENT = b"\x10\x00\x02"
 TRANSIENT = b"\x10\x00\x01"
 PERSISTENT_RANKED = b"\x18\x00\x02"
@@ -79,8 +82,11 @@ class Publisher(Actor):
         self._sequence = 0
         self._transaction: list[Message] = []
         self._committing: list[Message] = []
+        self._exchange = FANOUT if len(queues) > 1 else ""
+        if self._exchange and world.options.alternates:
+            self._exchange = NOWHERE
         self._method = spec.BasicPublish(
-            exchange=FANOUT if len(queues) > 1 else "",
+            exchange=self._exchange,
             routing_key="" if len(queues) > 1 else queues[0].name,
             mandatory=mode != "plain" and len(queues) == 1,
         )
@@ -94,6 +100,15 @@ class Publisher(Actor):
         self._committing = []
         if len(self.queues) > 1:
             self.call(spec.ExchangeDeclare(exchange=FANOUT, type_="fanout", durable=True), ignore)
+        if self._exchange == NOWHERE:
+            self.world.count("publishers by an alternate exchange")
+            leads: Table = {"alternate-exchange": FANOUT}
+            self.call(
+                spec.ExchangeDeclare(
+                    exchange=NOWHERE, type_="direct", durable=True, arguments=leads
+                ),
+                ignore,
+            )
         for queue in self.declared():
             self.declare(queue)
             if len(self.queues) > 1:
@@ -101,7 +116,7 @@ class Publisher(Actor):
         if self.mode == "confirm":
             self.call(spec.ConfirmSelect(), self.begin)
         elif self.mode == "tx":
-            if self.queues[0].most >= 0:
+            if any(queue.rejects() for queue in self.world.queues):
                 # A full classic queue ends the transaction with what could be done.
                 self.tolerated.add(406)
             self.call(spec.TxSelect(), self.begin)
@@ -228,7 +243,7 @@ class Publisher(Actor):
         self.world.count("commits")
         for message in messages:
             # What a full quorum queue rejects of a transaction is lost in silence.
-            if message.status == SENT and self.queues[0].most < 0:
+            if message.status == SENT and not any(copy.queue.rejects() for copy in message.copies):
                 self.world.confirm(message)
 
     def pushed(self, method: spec.Method, content: bytes) -> None:
@@ -261,7 +276,7 @@ class Publisher(Actor):
             if status == CONFIRMED:
                 self.world.confirm(message)
             else:
-                full = any(queue.most >= 0 for queue in self.queues)
+                full = any(copy.queue.rejects() for copy in message.copies)
                 if not full and not self.world.may_refuse(message):
                     raise Violation(f"{self.name}: {message} was refused for no reason")
                 message.status = REFUSED

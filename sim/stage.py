@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sim.consumer import Receiver
     from sim.dead_letters import Letters
     from sim.delays import Delays
+    from sim.replies import Talks
 
 
 MAJORITY_MS = 30_000
@@ -56,6 +57,7 @@ class Stage:
         incarnations: Queues that come and go.
         letters: What becomes of dead letters, if there are any.
         delays: Likewise of messages that wait.
+        talks: What was asked and answered, if anybody does.
         clustered: Whether it is a cluster.
     """
 
@@ -82,6 +84,7 @@ class Stage:
         self.incarnations = Incarnations(self)
         self.letters: Letters | None = None
         self.delays: Delays | None = None
+        self.talks: Talks | None = None
         self._channels = 0
 
     # What runs behind it.

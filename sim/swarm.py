@@ -85,15 +85,27 @@ class Options:
         exclusive: Whether connections have queues for themselves.
         renewed: Which of `RENEWED` there are.
         most: So many ready messages queues may have; they reject publishes beyond. -1 for no limit.
+        most_bytes: So many bytes these may take; likewise.
+        drops: Whether quorum queues drop their first messages instead.
+        favours: Whether consumers have priorities.
+        strict: Whether the highest priority always goes first in quorum queues.
+        alternates: Whether what goes to several queues is published to an exchange that leads
+            nowhere by itself.
         retry_ms: For how long what returns to quorum queues waits, for each failure; 0 for not at
             all.
         delays: Which kind of queue messages come to that waited; empty if there are none.
         priorities: One of these is what a message has; empty if messages have none.
         timeout_ms: How long consumers of quorum queues in clusters may hold a message; 0 for long.
         copies: Whether some publishers name further queues, as CC and BCC.
+        replies: Whether some clients ask and are answered directly.
         single_active: Whether a quorum queue in a cluster serves one consumer at a time.
         letters_ttl_ms: After what time what is to die expires, if nobody rejects it; 0 for never.
         letters: Which kind of queue dead letters of another one arrive in; empty if there are none.
+        letters_source: Which kind of queue they die in.
+        letters_lives: One of these is after what time a message to die expires by itself, 0 for
+            never; empty if none does.
+        letters_most: So many of them the queue may have; -1 for no limit.
+        letters_change: Whether policies change what becomes of them.
         letters_once: Whether they arrive at most once.
         letters_limit: How often a delivery of what is to die may fail; negative for ever.
     """
@@ -157,6 +169,12 @@ class Options:
         self.renewed = [kind for kind in RENEWED if kinds.random() < KINDS_SHARE]
         limits = Random(f"{seed} limits")
         self.most = limits.choice((1, 6, 40)) if limits.random() < LATER_SHARE else -1
+        sizes = Random(f"{seed} kinds of limits")
+        self.most_bytes = sizes.choice((300, 3_000)) if sizes.random() < LATER_SHARE else -1
+        self.drops = sizes.random() < KINDS_SHARE
+        self.favours = Random(f"{seed} favours").random() < LATER_SHARE
+        self.strict = Random(f"{seed} strict").random() < KINDS_SHARE
+        self.alternates = Random(f"{seed} alternates").random() < KINDS_SHARE
         letters = Random(f"{seed} dead letters")
         kind = letters.choice(("quorum", "classic"))
         self.letters = kind if letters.random() < LATER_SHARE else ""
@@ -169,6 +187,11 @@ class Options:
         ways = Random(f"{seed} ways to die")
         self.letters_once = ways.random() < ONCE_SHARE
         self.letters_limit = ways.choice((-1, -1, 0, 1, 3))
+        more = Random(f"{seed} more ways to die")
+        self.letters_source = "classic" if more.random() < KINDS_SHARE else "quorum"
+        self.letters_lives: tuple[int, ...] = (0, 50, 2_000) if more.random() < 0.5 else ()
+        self.letters_most = more.choice((-1, -1, 3, 20))
+        self.letters_change = more.random() < KINDS_SHARE
         self.priorities: tuple[int, ...] = ()
         if Random(f"{seed} priorities").random() < LATER_SHARE:
             self.priorities = PRIORITIES
@@ -176,6 +199,7 @@ class Options:
         timeout_ms = timeouts.choice((200, 1_000, 3_000))
         self.timeout_ms = timeout_ms if timeouts.random() < LATER_SHARE else 0
         self.copies = Random(f"{seed} copies").random() < LATER_SHARE
+        self.replies = Random(f"{seed} replies").random() < LATER_SHARE
         self.single_active = Random(f"{seed} single active").random() < LATER_SHARE
 
     def name(self, plain: str) -> str:

@@ -25,6 +25,8 @@ from sim.disk import Crash, SimDisk, SimExecutor
 from sim.drain import Drain
 from sim.incarnations import Incarnation
 from sim.model import SETTLED_FOR_GOOD, Copy, Message, QueueState, Violation
+from sim.replies import add_talks
+from sim.room import check_room
 from sim.stage import Stage
 from sim.troubles import Troubles
 from warren.errors import StorageError
@@ -98,6 +100,8 @@ class World(Stage):
         """
         self.say("seed %d: %s", self.seed, self.options)
         options, random = self.options, self.random
+        if options.replies:
+            self.talks = add_talks(self, self.clients)
         self.keep_up()
         limit = options.operations * STEPS_PER_OPERATION
         while self.operations < options.operations:
@@ -178,6 +182,8 @@ class World(Stage):
         for queue in self.queues:
             found = self.queue_of(queue)
             now = [] if found is None else list(found.fifo.consumers.values())
+            if found is not None and queue.drops:
+                check_room(found.fifo)
             if now != self._consumers.get(queue.name):
                 self._consumers[queue.name] = now
                 self.unsettle(queue)
@@ -241,6 +247,7 @@ class World(Stage):
         settings.consumer_disconnected_timeout_ms = DISCONNECTED_TIMEOUT_MS
         settings.memory_limit_bytes = MEMORY_LIMIT_BYTES
         settings.delivery_limit = -1 if options.own_limit else options.delivery_limit
+        settings.strict_priorities = options.strict
         settings.max_message_bytes = options.body_bytes_max or settings.max_message_bytes
         node = Node(
             settings,

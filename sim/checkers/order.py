@@ -1,6 +1,6 @@
 """First deliveries to one consumer keep the order of each publishing channel.
 
-In quorum queues they do among messages of one priority.
+Where messages have priorities they do among those of one.
 
 Source: ORD-04, ORD-06, ORD-07; V-04, G-10.
 """
@@ -19,8 +19,7 @@ class OrderChecker(Checker):
         if redelivered:
             return
         message = copy.message
-        priority = message.priority if copy.queue.kind == "quorum" else 0
-        key = (message.channel, copy.queue.name, priority)
+        key = (message.channel, copy.queue.name, copy.queue.level(message))
         last = holder.last.get(key, -1)
         if message.sequence <= last:
             raise Violation(

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final, final
 
 from sim import delays
 from sim.actors import Actor
-from sim.dead_letters import SOURCE, TARGET, undertakers
-from sim.drain import drainers, there
+from sim.dead_letters import SOURCE, TARGET, set_policy, undertakers
+from sim.drain import drainers, probed, probers, there
 from sim.model import Violation
 from sim.publisher import Publisher
+from sim.replies import Server, last_talkers
 from sim.short_lived import Dealer, emptiers, sweepers
 from warren.metadata.tables import NO_OWNER
 from warren.node.store import METADATA_GROUP
@@ -72,7 +73,9 @@ class Healing:
         world.until(GONE_MS, "exclusive queues outlive their connections", self._nobodys)
         self._bury()
         self._wait()
+        self._talk()
         self._drain()
+        self._probe()
         self._account()
         self._talked = world.counts["talk"]
         self._silent_since = world.now_ms()
@@ -98,6 +101,9 @@ class Healing:
         letters = world.letters
         if letters is None:
             return
+        if letters.changes:
+            set_policy(world, world.running()[0].name, None)
+            world.until(ANSWER_MS, "a policy stays in force", self._dead_letters_once)
         world.clients = undertakers(world, letters)
         world.begin_acting()
         # A target with little room takes some at a time, and what it refused comes later each time.
@@ -108,6 +114,16 @@ class Healing:
         self._leave()
         world.until(QUIET_MS, "the nodes do not come to rest", self._agreed)
         letters.check()
+
+    def _dead_letters_once(self) -> bool:
+        """Whether nobody keeps any more what dies, as a policy may have said."""
+        for site in self._world.running():
+            assert site.node is not None
+            vhost = site.node.queues.vhosts.get("/")
+            queue = None if vhost is None else vhost.queues.get(SOURCE)
+            if isinstance(queue, FifoQueue) and queue.fifo.config.keeps_dead():
+                return False
+        return self._agreed()
 
     def _wait(self) -> None:
         """All that waited has to come."""
@@ -121,6 +137,18 @@ class Healing:
         self._leave()
         world.until(QUIET_MS, "the nodes do not come to rest", self._agreed)
         known.check()
+
+    def _talk(self) -> None:
+        """All that is asked now has to be answered."""
+        world = self._world
+        talks = world.talks
+        if talks is None:
+            return
+        world.clients = last_talkers(world, talks)
+        world.begin_acting()
+        world.until(BURY_MS, "requests are not answered by those who serve them", talks.answered)
+        self._leave()
+        world.until(QUIET_MS, "the nodes do not come to rest", self._agreed)
 
     def _waited(self) -> bool:
         """The same of messages that wait."""
@@ -159,6 +187,21 @@ class Healing:
         self._leave()
         world.until(QUIET_MS, "the nodes do not come to rest", self._agreed)
         world.ledger.check_agreement()
+
+    def _probe(self) -> None:
+        """What is empty has to take publishes again."""
+        world = self._world
+        clients = [
+            client
+            for client, queue in ((each, each.actors[0]) for each in probers(world))
+            if isinstance(queue, Publisher) and not world.out_of_use(queue.queues[0])
+        ]
+        if clients:
+            world.clients = list(clients)
+            world.begin_acting()
+            world.until(ANSWER_MS, "an empty queue takes no publish", lambda: probed(clients))
+            self._leave()
+            self._drain()
 
     def _account(self) -> None:
         """Look at what queues that come and go have, then delete them."""
@@ -245,7 +288,7 @@ class Healing:
         return ended and not any(
             actor.busy()
             or (isinstance(actor, Publisher) and actor.unconfirmed)
-            or (isinstance(actor, Dealer) and actor.waits())
+            or (isinstance(actor, (Dealer, Server)) and actor.waits())
             for actor in self._actors
         )
 

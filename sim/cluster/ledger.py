@@ -31,6 +31,7 @@ from sim.cluster.schedule import MS
 from sim.cluster.vouching import Vouching
 from sim.journal import scan
 from sim.model import NEVER, Message, QueueState, Violation
+from sim.room import check_room
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, Batch, Header
 from warren.metadata import commands
@@ -154,6 +155,7 @@ class Group:
                 self.purged = index
             consumers = standing(self._fifo)
             replay(self._fifo, batch)
+            check_room(self._fifo)
             self._check_leases(now_us, self.appended.pop((index, entry[0]), now_us))
             self.changed = consumers != standing(self._fifo)
             state = self._fifo.encode()

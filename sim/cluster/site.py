@@ -297,6 +297,7 @@ class Site:
         settings.reconcile_trigger_ms = RECONCILE_TRIGGER_MS
         settings.delivery_limit = -1 if options.own_limit else options.delivery_limit
         settings.quorum_size = world.faults.group_size
+        settings.strict_priorities = options.strict
         settings.max_message_bytes = options.body_bytes_max or settings.max_message_bytes
         settings.log = LogConfig(
             wal_max_size_bytes=options.wal_max_bytes,

@@ -46,6 +46,7 @@ from sim.model import (
     QueueState,
     Violation,
 )
+from sim.replies import add_talks
 from sim.short_lived import add_renewers
 from sim.stage import Stage
 from warren.errors import Refusal
@@ -174,6 +175,8 @@ class ClusterWorld(Stage):
         self._add_renewers()
         self._add_letters()
         self._add_delays()
+        if self.options.replies:
+            self.talks = add_talks(self, self.clients)
         self.begin_acting()
         self._strike_later()
         while self.operations < self.options.operations:
@@ -209,7 +212,12 @@ class ClusterWorld(Stage):
         if kind:
             # What a leader finds damaged when it is to go on is lost, at most once.
             sure = ROT not in self.faults.faults
-            self.letters = Letters(self, Random(f"{self.seed} letters"), kind, sure)
+            strict = CLOCK not in self.faults.faults
+            source = self.options.letters_source
+            if source == "classic" and self.voters_min() == MEMBERS_MIN:
+                source = "quorum"
+            random = Random(f"{self.seed} letters")
+            self.letters = Letters(self, random, kind, source, sure, strict)
             add_letters(self, self.clients, self.letters)
 
     def _add_delays(self) -> None:

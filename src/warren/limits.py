@@ -62,6 +62,10 @@ TURN_CONNECTIONS_MAX: Final = 512
 #: that is slow or prompt: what follows, perhaps an election, costs some microseconds each.
 TURN_MEMBERS_MAX: Final = 1_024
 
+#: Queues that one turn tells that the line to their node is gone, or that there is one again, and
+#: consumers that it has vanish with a line from another node: some microseconds each.
+TURN_LINE_QUEUES_MAX: Final = 256
+
 #: Snapshots on their way that one turn gives up, for their time is up or a link has broken: a copy
 #: that was to take one over begins with nothing, for some 30 us.
 TURN_TRANSFERS_MAX: Final = 128
@@ -73,6 +77,15 @@ TURN_TIMERS_MAX: Final = 16_384
 #: Members whose time is up that one turn sees to: most of them stand for election then, and write
 #: down that they do, for some ten microseconds each.
 TURN_ELECTIONS_MAX: Final = 512
+
+#: Bytes of a snapshot or a state from another node that one turn copies: some half a millisecond
+#: for each megabyte, most of it the kernel's.
+TURN_COPY_BYTES_MAX: Final = 2_097_152
+
+#: What queues may take of one turn whose time has come: messages that may expire or be ready again,
+#: at about a microsecond each, and `DUE_COST` for each queue.
+TURN_DUE_WORK_MAX: Final = 8_192
+DUE_COST: Final = 32
 
 #: Changes of the cluster's tables that one turn puts in force, however many are committed at once,
 #: as when a node has been away: a queue that begins or ends costs some 50 microseconds.

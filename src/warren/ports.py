@@ -271,8 +271,9 @@ class PeerListener:
 
         Args:
             peer: Who sent it.
-            message: It, or of a proposal of messages what is before them, and its checksum.
-            body: Those messages; else empty.
+            message: It, or of a proposal of messages, or a part of a snapshot, what is before those
+                bytes, and its checksum.
+            body: Those bytes; else empty.
             checksum: CRC-32 of what was sent, which ends in its own.
         """
         assert not body, "a peer listener defines received_in_parts"

@@ -41,6 +41,8 @@ X_MAX_PRIORITY: Final = "x-max-priority"
 PRIORITY_MAX: Final = 255
 
 DROP_HEAD: Final = "drop-head"
+QUEUE_MODE: Final = "queue-mode"
+LAZY: Final = "lazy"
 REJECT_PUBLISH: Final = "reject-publish"
 REJECT_PUBLISH_DLX: Final = "reject-publish-dlx"
 """What may become of messages that are too many."""
@@ -270,7 +272,7 @@ QUORUM: Final = QueueType(
         DELAYED_RETRY_MIN,
         DELAYED_RETRY_MAX,
     ),
-    foreign_policy_keys=(*OF_STREAMS, "queue-mode"),
+    foreign_policy_keys=(*OF_STREAMS, QUEUE_MODE),
 )
 
 STREAM: Final = QueueType(
@@ -312,7 +314,7 @@ STREAM: Final = QueueType(
         "max-in-memory-length",
         "max-in-memory-bytes",
         "overflow",
-        "queue-mode",
+        QUEUE_MODE,
         DELIVERY_LIMIT,
         TARGET_GROUP_SIZE,
     ),

@@ -65,6 +65,10 @@ class Operator(ABC):
         """Have no such vhost."""
 
     @abstractmethod
+    def policy(self, pattern: str, **definition: str) -> None:
+        """Have a policy of vhost /, named like its first key."""
+
+    @abstractmethod
     def limit_vhost(self, name: str, limit: str, value: int) -> None:
         """Set a limit of a vhost."""
 
@@ -120,6 +124,11 @@ class RabbitOperator(Operator):
     def delete_vhost(self, name: str) -> None:
         self._ask("DELETE", "vhosts", name)
 
+    def policy(self, pattern: str, **definition: str) -> None:
+        settings = {key.replace("_", "-"): value for key, value in definition.items()}
+        body = {"pattern": pattern, "definition": settings, "apply-to": "all"}
+        self._ask("PUT", "policies", "/", next(iter(settings)), body=body)
+
     def limit_vhost(self, name: str, limit: str, value: int) -> None:
         self._ask("PUT", "vhost-limits", name, limit, body={"value": value})
 
@@ -169,6 +178,12 @@ class WarrenOperator(Operator):
     def delete_vhost(self, name: str) -> None:
         self._ask("delete_vhost", name=name)
 
+    def policy(self, pattern: str, **definition: str) -> None:
+        settings = {key.replace("_", "-"): value for key, value in definition.items()}
+        name = next(iter(settings))
+        given = json.dumps(settings)
+        self._ask("set_policy", vhost="/", name=name, pattern=pattern, definition=given)
+
     def limit_vhost(self, name: str, limit: str, value: int) -> None:
         self._ask("set_vhost_limits", vhost=name, definition=json.dumps({limit: value}))
 
@@ -195,6 +210,23 @@ def transact(channel: Channel) -> None:
     publish("e", "k")(channel)
 
 
+def reject(queue: str) -> Request:
+    """Get a message and reject it."""
+
+    def request(channel: Channel) -> None:
+        method, _, _ = channel.basic_get(queue)
+        channel.basic_reject(method.delivery_tag, requeue=False)
+        channel.basic_qos(0)
+
+    return request
+
+
+def topic_in_transaction(channel: Channel) -> None:
+    """Publish with another's routing key in a transaction."""
+    channel.tx_select()
+    publish("e", "theirs")(channel)
+
+
 def consume(queue: str) -> Request:
     """Begin to consume a queue."""
     return lambda channel: channel.basic_consume(queue, lambda *_: None, auto_ack=True)
@@ -212,6 +244,21 @@ REQUESTS: dict[str, Request] = {
     "queue.declare, passive, missing": lambda c: c.queue_declare("none", passive=True),
     "queue.declare, reserved": lambda c: c.queue_declare("amq.new", durable=True),
     "queue.declare, replies": lambda c: c.queue_declare(REPLIES, passive=True),
+    "queue.declare, dead letters": lambda c: c.queue_declare(
+        "lettered", durable=True, arguments={"x-dead-letter-exchange": "ae"}
+    ),
+    "queue.declare, dead letters by default": lambda c: c.queue_declare(
+        "other", durable=True, arguments={"x-dead-letter-exchange": ""}
+    ),
+    "queue.declare, dead letters to none": lambda c: c.queue_declare(
+        "third", durable=True, arguments={"x-dead-letter-exchange": "none"}
+    ),
+    "queue.declare, dead letters of a wrong type": lambda c: c.queue_declare(
+        "fourth", durable=True, arguments={"x-dead-letter-exchange": 5}
+    ),
+    "queue.declare of one that is there, dead letters": lambda c: c.queue_declare(
+        "q", durable=True, arguments={**QUORUM, "x-dead-letter-exchange": "ae"}
+    ),
     "queue.delete": lambda c: c.queue_delete("none"),
     "queue.purge": lambda c: c.queue_purge("q"),
     "queue.purge, missing": lambda c: c.queue_purge("none"),
@@ -229,6 +276,9 @@ REQUESTS: dict[str, Request] = {
     ),
     "exchange.declare, alternate of a wrong type": lambda c: c.exchange_declare(
         "alt", "topic", durable=True, arguments={"alternate-exchange": 5}
+    ),
+    "exchange.declare, the default as alternate": lambda c: c.exchange_declare(
+        "alt", "topic", durable=True, arguments={"alternate-exchange": ""}
     ),
     "exchange.delete": lambda c: c.exchange_delete("none"),
     "exchange.delete, reserved": lambda c: c.exchange_delete("amq.direct"),
@@ -257,6 +307,8 @@ TOPICS: dict[str, Request] = {
     "CC": publish("e", "mine", headers={"CC": ["theirs"]}),
     "BCC": publish("e", "mine", headers={"BCC": ["theirs"]}),
     "CC of theirs": publish("e", "theirs", headers={"CC": ["mine"]}),
+    "transaction": topic_in_transaction,
+    "the exchange's name in CC": publish("f", "mine", headers={"CC": ["theirs"]}),
     "wrong expiration": publish("e", "theirs", expiration="bad"),
     "another's user_id": publish("e", "mine", user_id="guest"),
     "both": publish("e", "theirs", user_id="guest"),
@@ -313,6 +365,7 @@ class Script:
             self._ask(f"{name} {patterns}", REQUESTS[name])
             root.exchange_delete("alt")
         operator.permit("/", ALL, ALL, ALL)
+        self._detours(root)
         self._topics()
         self._tags()
         self._vhosts()
@@ -328,8 +381,41 @@ class Script:
         for name, request in REQUESTS.items():
             self._ask(f"{situation}: {name}", request)
         root.queue_delete("new")
+        for name in ("lettered", "other", "third"):
+            root.queue_delete(name)
         for name in ("new", "alt"):
             root.exchange_delete(name)
+
+    def _detours(self, root: Channel) -> None:
+        """What the user may not write to directly gets messages by ways that others made."""
+        operator = self._operator
+        root.queue_declare("kept", durable=True)
+        root.queue_bind("kept", "ae", "#")
+        operator.policy("^(dl|alternated)$", dead_letter_exchange="ae", alternate_exchange="ae")
+        operator.settle()
+        root.queue_declare("dl", durable=True)
+        root.exchange_declare("alternated", "topic", durable=True)
+        root.exchange_declare("bound", "topic", durable=True)
+        root.exchange_bind("ae", "bound", "#")
+        root.queue_declare("own", durable=True, arguments={"x-dead-letter-exchange": "ae"})
+        operator.permit("/", "", "^(alternated|bound|amq.default)$", "^(dl|own)$")
+        for exchange, key in (("alternated", "k"), ("bound", "k"), ("", "dl"), ("", "own")):
+            self._ask(f"detours: publish to {exchange or key}", publish(exchange, key))
+        for queue in ("dl", "own"):
+            self._ask(f"detours: reject from {queue}", reject(queue))
+        self._ask("detours: publish to the target", publish("ae", "k"))
+        self._ask("detours: read from there", lambda c: c.basic_get("kept"))
+        self._note_count("detours: arrived", root, "kept", 4)
+        operator.permit("/", ALL, ALL, ALL)
+
+    def _note_count(self, name: str, root: Channel, queue: str, wanted: int) -> None:
+        """Note how many messages a queue gets to have, once it has so many or after a while."""
+        end = time.monotonic() + patient(5)
+        count = -1
+        while count != wanted and time.monotonic() < end:
+            count = root.queue_declare(queue, passive=True).method.message_count
+            root.connection.sleep(0.02)
+        self.said[name] = f"{count} messages"
 
     def _topics(self) -> None:
         operator = self._operator

@@ -176,7 +176,7 @@ def service(pair: Pair) -> AdminService:
             "set_vhost_limits",
             {"vhost": "/", "definition": '{"max-channels": 5}'},
             PRECONDITION_FAILED,
-            "in vhost-limits",
+            "in limits",
         ),
         (
             "clear_user_limits",

@@ -32,7 +32,7 @@ class Reader(OperatorLink):
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def answer(self, message: bytes) -> None:
-        kind, content = msgspec.msgpack.decode(message)
+        kind, content, *_ = msgspec.msgpack.decode(message)
         if kind == "more":
             self.parts.append(content)
         else:

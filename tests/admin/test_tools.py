@@ -45,7 +45,7 @@ def test_every_command_has_help(tool: str) -> None:
         ("rabbitmqctl set_policy a b c --priority x", "--priority : x"),
         ("rabbitmqctl list_queues nonesuch", "Info key(s) nonesuch are not supported"),
         ("rabbitmqctl list_queue", "Did you mean 'list_queues'?"),
-        ("rabbitmq-queues list_queues", "ToolCommand 'list_queues' not found"),
+        ("rabbitmq-queues list_queues", "Command 'list_queues' not found"),
         ("rabbitmqctl list_users --formatter nonesuch", "it is one of table"),
     ],
 )
@@ -105,6 +105,19 @@ def test_each_formatter_shows_each_kind_of_value() -> None:
     assert '<<"ü"/utf8>>' in shown(ROWS, "erlang", "n", True)
     frames = shown(ROWS, "pretty_table", "n", True).splitlines()
     assert len({len(line) for line in frames[0::2]}) == 1
+
+
+HOSTILE = "\x1b[31m\r\x07\u202e\n"
+
+
+@pytest.mark.parametrize("formatter", FORMATTERS)
+def test_names_move_no_cursor(formatter: str) -> None:
+    """Whoever declares a queue chooses what an operator's terminal is shown."""
+    row = [HOSTILE, Atoms([HOSTILE]), AmqpTable({HOSTILE: HOSTILE}), Terms({HOSTILE: HOSTILE})]
+    text = shown(ToolRows(("a", "b", "c", "d"), [row]), formatter, "n", True)
+    for mark in ("\x1b[31m", "\r", "\x07", "\u202e"):
+        assert mark not in text or formatter in ("json", "json_stream") and mark == "\u202e"
+    assert "\x1b" not in shown(ToolAnswer(HOSTILE), "", "n", True)
 
 
 @pytest.mark.parametrize("formatter", FORMATTERS)

@@ -36,7 +36,7 @@ def test_defaults_are_rabbitmqs() -> None:
     assert got.data_dir.endswith(f"warren/{got.node_name}")
     assert (got.heartbeat, got.frame_max, got.channel_max) == (60, 131_072, 2_047)
     assert (got.handshake_timeout, got.max_message_size) == (10_000, 16_777_216)
-    assert got.disk_free_limit == 50_000_000
+    assert got.disk_limit_bytes(1 << 34) == 50_000_000
     assert got.loopback_users == ("guest",)
 
 
@@ -68,7 +68,7 @@ def test_a_whole_file() -> None:
     assert (got.heartbeat, got.frame_max, got.channel_max) == (31, 131_072, 0)
     assert got.vm_memory_high_watermark_absolute == 2_000_000_000
     assert got.memory_limit_bytes(10) == 2_000_000_000
-    assert got.disk_free_limit == 536_870_912
+    assert got.disk_free_limit_absolute == 536_870_912
     assert got.consumer_timeout == 60_000
     assert (got.default_queue_type, got.quorum_commands_soft_limit) == ("quorum", 64)
     assert got.quorum_relaxed_checks
@@ -84,6 +84,55 @@ def test_no_user_is_bound_to_the_machine() -> None:
 
 def test_relative_memory() -> None:
     assert config("vm_memory_high_watermark.relative = 0.25").memory_limit_bytes(1_000) == 250
+
+
+@pytest.mark.rule("CQ-07")
+def test_memory_and_disk_have_limits_that_the_guide_names() -> None:
+    total = 1_000_000_000
+    settings = settings_from(config("vm_memory_high_watermark.absolute = 1GB"))
+    assert (settings.memory_limit_bytes, settings.paging_limit_bytes) == (total, total // 2)
+    text = "vm_memory_high_watermark.absolute = 1GB\nvm_memory_high_watermark_paging_ratio = 0.25"
+    assert settings_from(config(text)).paging_limit_bytes == total // 4
+    assert config("disk_free_limit.relative = 1.5").disk_limit_bytes(total) == 1_500_000_000
+    both = "disk_free_limit.relative = 1.5\ndisk_free_limit.absolute = 5MB"
+    assert config(both).disk_limit_bytes(total) == 5_000_000
+    assert config("disk_free_limit.absolute = 0").disk_limit_bytes(total) == 0
+    for value in ("0", "-1", "x", "1e3", "0.0"):
+        with pytest.raises(ConfigError, match="allowed is a number above 0"):
+            config(f"disk_free_limit.relative = {value}")
+    guide = (Path(__file__).parents[2] / "docs" / "operating.md").read_text(encoding="utf-8")
+    for words in (
+        "vm_memory_high_watermark.relative",
+        "vm_memory_high_watermark_paging_ratio",
+        "disk_free_limit.absolute",
+        "raft.wal_max_size_bytes",
+    ):
+        assert words in guide
+
+
+@pytest.mark.rule("CFG-03", "CFG-04", "RES-04", "TUN-01")
+def test_settings_of_quorum_queues_and_of_the_raft_layer() -> None:
+    """They have the names, defaults and bounds of RabbitMQ's."""
+    got = config("")
+    assert got.raft_wal_max_size_bytes == 512 * 2**20
+    assert got.raft_segment_max_entries == 4_096
+    assert settings_from(got).quorum_size == 3
+    got = config(
+        """
+        quorum_cluster_size = 5
+        quorum_commands_soft_limit = 64
+        raft.wal_max_size_bytes = 64000000
+        raft.segment_max_entries = 32768
+        """
+    )
+    settings = settings_from(got)
+    assert (settings.quorum_size, settings.commands_soft_limit) == (5, 64)
+    assert settings.log.wal_max_size_bytes == 64_000_000 // 8
+    assert got.raft_segment_max_entries == 32_768
+    assert config("raft.segment_max_entries = 65535").raft_segment_max_entries == 65_535
+    for value in ("0", "65536", "-1"):
+        with pytest.raises(ConfigError, match="allowed is"):
+            config(f"raft.segment_max_entries = {value}")
 
 
 def test_options_win_over_the_file() -> None:

@@ -13,7 +13,7 @@ DONE = "an import is done when it returns, and what is wrong in it is named"
 JOINED = "RabbitMQ writes the words of a list without anything between them"
 EMPTY_COLUMNS = "the columns of mirrored queues are in the guides: they are there, and empty"
 OWN_FACTS = "what a node says of itself is Warren's, under RabbitMQ's names where they fit"
-LISTENERS = "RabbitMQ listens for HTTP as well there"
+LISTENERS = "AMQP 1.0 is not spoken there"
 FLAGS = "feature flags are those of Warren's cluster versions"
 PLUGINS = "nothing is switched on or off: a feature is built in or not"
 
@@ -68,9 +68,6 @@ rabbitmq-diagnostics status --formatter json
 rabbitmq-diagnostics cluster_status -q
 """,
     LISTENERS: """
-rabbitmq-diagnostics check_port_connectivity
-rabbitmq-diagnostics check_port_listener 1
-rabbitmq-diagnostics check_protocol_listener mqtt
 rabbitmq-diagnostics listeners
 rabbitmq-diagnostics listeners --formatter json
 """,
@@ -85,7 +82,6 @@ rabbitmq-plugins list -e
 rabbitmq-plugins list -E
 rabbitmq-plugins list management
 rabbitmq-plugins list --formatter json
-rabbitmq-plugins is_enabled rabbitmq_management
 rabbitmq-plugins is_enabled rabbitmq_mqtt
 rabbitmq-plugins enable rabbitmq_management
 rabbitmq-plugins enable none

@@ -56,7 +56,7 @@ def _out(words: str, out: str) -> Any:
     text = _plain(out)
     if "--formatter erlang" in words:
         return re.sub(r"\s+", "", text)
-    if "pretty_table" not in words and " list_" in words:
+    if "pretty_table" not in words and any(part in words for part in (" list_", "connectivity")):
         # In which order things are listed means nothing.
         text = "\n".join(sorted(text.split("\n")))
     if measured:

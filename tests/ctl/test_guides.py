@@ -142,3 +142,41 @@ def test_other_commands_of_the_guides(broker: Broker, words: str, text: str) -> 
 @pytest.mark.parametrize("words", ["rabbitmqctl sync_queue q", "rabbitmqctl cancel_sync_queue q"])
 def test_what_is_not_built_says_so(broker: Broker, words: str) -> None:
     assert "is not available with Warren: there are no mirrored queues" in said(words, 69)
+
+
+@pytest.mark.parametrize(
+    ("low", "enough", "text"),
+    [
+        ("rabbitmqctl set_disk_free_limit 1000000GB", "set_disk_free_limit 1MB", "disk alarm"),
+        (
+            "rabbitmqctl set_vm_memory_high_watermark absolute 1MB",
+            "set_vm_memory_high_watermark 0.9",
+            "memory alarm",
+        ),
+    ],
+)
+def test_limits_of_memory_and_disk_count_at_once(
+    broker: Broker, low: str, enough: str, text: str
+) -> None:
+    """Publishers wait as soon as there is less than the operator wants, and go on then."""
+    check = ["rabbitmq-diagnostics", "check_alarms"]
+    assert in_process(check, "")[0] == 0
+    said(low)
+    eventually(lambda: in_process(check, "")[0] == 69, WAIT_S)
+    assert text in in_process(check, "")[2]
+    assert text in in_process(["rabbitmq-diagnostics", "check_local_alarms"], "")[2]
+    said(f"rabbitmqctl {enough}")
+    eventually(lambda: in_process(check, "")[0] == 0, WAIT_S)
+
+
+def test_a_level_of_the_log_counts_at_once(broker: Broker) -> None:
+    def comings() -> int:
+        return broker.log_text().count("accepting AMQP")
+
+    said("rabbitmqctl set_log_level error")
+    told = comings()
+    channel_of(broker).connection.close()
+    assert comings() == told
+    said("rabbitmqctl set_log_level info")
+    channel_of(broker).connection.close()
+    eventually(lambda: comings() > told, WAIT_S)

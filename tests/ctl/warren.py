@@ -18,14 +18,15 @@ from warren.admin.cli.tools.session import FOLDER_VARIABLE, NODE_VARIABLE
 def running(folder: Path) -> Iterator[list[Said]]:
     """Play all steps to a broker of its own; gives what was said."""
     # In the order of the oracle's, as they are listed.
-    port, cluster_port = sorted([free_port(), free_port()])
+    port, http_port, cluster_port = sorted([free_port(), free_port(), free_port()])
     options = ["--cluster-port", str(cluster_port), "--set", "quorum_queue.compat=4.3"]
     broker = Broker(port, folder / "broker", options=[*options, "--node-name", NODE_NAME])
+    broker.management = str(http_port)
     broker.start()
     before = {name: os.environ.get(name) for name in (FOLDER_VARIABLE, NODE_VARIABLE)}
     os.environ[FOLDER_VARIABLE] = str(broker.data_dir)
     os.environ[NODE_VARIABLE] = NODE_NAME
-    ports = {str(broker.port): "5672", str(cluster_port): "25672"}
+    ports = {str(broker.port): "5672", str(http_port): "15672", str(cluster_port): "25672"}
     try:
         known = {str(broker.data_dir): "DATA", __version__: "VERSION", **ports}
         yield play(in_process, str(GIVEN), str(folder / "out.json"), known, broker.port)

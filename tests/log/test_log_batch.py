@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from tests.log.model import pack_lengths
 from warren.log.batch import HEADER_BYTES, KIND_COMMAND, KIND_MESSAGES, Batch, Header
 from warren.log.copying import narrowed
-from warren.log.facts import PRIORITIES, SIZES, facts_in, narrowed_facts, priority_at, size_at
+from warren.log.facts import (
+    FAILURES,
+    KNOWN,
+    PRIORITIES,
+    SIZES,
+    facts_in,
+    failures_at,
+    narrowed_facts,
+    priority_at,
+    size_at,
+)
 from warren.message.properties import EXPIRATION_MS_MAX, parse_life
 
 NUMBERS = st.integers(0, 2**63 - 1)
@@ -131,7 +141,7 @@ def test_facts_that_are_not_known_are_no_batch() -> None:
     batch = build(records, 1, 2, 3, 4, sized=True)
     raw = bytearray(batch.encode_head() + batch.body())
     facts_at = HEADER_BYTES + 4 * len(records)
-    for which in (0, 4, 5, 1 << 31):
+    for which in (0, 8, 9, 1 << 31):
         raw[facts_at : facts_at + 4] = struct.pack("<I", which)
         assert Header().load(bytes(raw), 0, len(raw)) == "the facts are unknown"
     raw[facts_at : facts_at + 4] = struct.pack("<I", SIZES | PRIORITIES)
@@ -142,7 +152,7 @@ def test_facts_that_are_not_known_are_no_batch() -> None:
     assert Header().load(bytes(raw), 0, len(raw)) == "the kind or version is unknown"
 
 
-@given(st.sampled_from([SIZES, PRIORITIES, SIZES | PRIORITIES]), RECORDS, st.data())
+@given(st.integers(1, KNOWN), RECORDS, st.data())
 def test_facts_say_of_each_message_what_they_say(
     which: int, records: list[bytes], data: st.DataObject
 ) -> None:
@@ -151,6 +161,8 @@ def test_facts_say_of_each_message_what_they_say(
     facts = struct.pack("<I", which)
     facts += struct.pack(f"<{len(sizes)}I", *sizes) if which & SIZES else b""
     facts += bytes(ranks) if which & PRIORITIES else b""
+    failures = [len(record) * 3 for record in records]
+    facts += struct.pack(f"<{len(sizes)}I", *failures) if which & FAILURES else b""
     skip = data.draw(st.integers(0, len(records) - 1))
     count = data.draw(st.integers(1, len(records) - skip))
     part = narrowed_facts(facts, skip, count)
@@ -160,3 +172,4 @@ def test_facts_say_of_each_message_what_they_say(
             assert size_at(part, at) == sizes[skip + at]
         if which & PRIORITIES:
             assert priority_at(part, count, at) == ranks[skip + at]
+        assert failures_at(part, at) == (failures[skip + at] if which & FAILURES else 0)

@@ -255,6 +255,45 @@ def test_alike_messages_share_a_letter_and_keep_their_bodies() -> None:
     assert letters.make(record(), MAXLEN, 1, NOW_MS).keys == ["e"]
 
 
+SHAPES = st.fixed_dictionaries(
+    {},
+    optional={
+        "headers": st.dictionaries(
+            st.sampled_from(["a", "CC", "BCC", "x-death", "x-last-death-queue", "x-other"]),
+            st.sampled_from([["c"], 1, "q", None]),
+        ),
+        "priority": st.integers(0, 9),
+        "expiration": st.just("60000"),
+        "message_id": st.sampled_from("mn"),
+    },
+)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("kl"), st.sampled_from("xy"), SHAPES, st.booleans())),
+    reasons,
+    st.sampled_from([None, "d"]),
+)
+def test_what_died_before_makes_no_difference(
+    row: list[tuple[str, str, dict[str, Any], bool]], reason: int, key: str | None
+) -> None:
+    """A letter is the same whether it is made alone or behind any others."""
+    letters = dead_letters_of(AMQP091, "q")
+    letters.aim("t", key)
+    for routing_key, exchange, said, dead in row:
+        message = record(routing_key, exchange, **said)
+        if dead:
+            message = died(message, "p", MAXLEN, exchange, routing_key)
+        alone = dead_letters_of(AMQP091, "q")
+        alone.aim("t", key)
+        expected = alone.make(message, reason, 1, NOW_MS)
+        letter = letters.make(message, reason, 1, NOW_MS)
+        assert letters.record() == alone.record()
+        assert (letter.keys, letter.deaths) == (expected.keys, expected.deaths)
+        assert letter.headers() == expected.headers() == headers_of(letters.record())
+        assert (letter.persistent, letter.prioritised) == (False, "priority" in said)
+
+
 @given(st.booleans(), st.booleans(), st.integers(0, 2**31 - 1), st.lists(st.binary(max_size=255)))
 def test_notes(dead: bool, alone: bool, failed: int, keys: list[bytes]) -> None:
     plain = record("key", "exchange")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.metadata.patterns import STEPS_MAX, MatchedName, Pattern, PatternError
+from warren.metadata.patterns import STEPS_MAX, MatchedName, Pattern, PatternError, new_pattern
 
 LETTERS = "ab.1_ \nA"
 
@@ -113,3 +113,34 @@ def test_what_cannot_be_matched_is_refused(text: str, why: str) -> None:
     with pytest.raises(PatternError) as raised:
         Pattern(text)
     assert why in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "missed"),
+    [
+        ("^[[:alpha:]]+$", ["abc", "XyZ"], ["a1", "a]", "[:alph", "", "\u00e9"]),
+        ("^[[:digit:][:upper:]._-]+$", ["A1", "X.2-_"], ["a", ":", "[1"]),
+        ("^[^[:space:]]+$", ["a:b"], ["a b", "a\tb"]),
+        ("^[[:punct:]]$", ["!", "]", "[", "\\\\"[:1], "`", "~", ":"], ["a", " ", "1"]),
+        ("^[][:blank:]]+$", ["]", " ]", "\t"], ["[", "b"]),
+        (r"^\[[:alpha:]\]$", ["[a]", "[:]", "[h]"], ["a"]),
+        ("^[a[:xdigit:]z]$", ["F", "z", "9"], ["g", "["]),
+        ("^[[:word:]]([[:print:]])$", ["a~", "_ "], ["-a", "a\x00"]),
+        ("[:alpha:]", ["a", ":", "h"], ["b", "x"]),
+    ],
+)
+def test_sets_name_classes_of_characters(text: str, found: list[str], missed: list[str]) -> None:
+    pattern = Pattern(text)
+    for name in found:
+        assert pattern.found_in(name) and pattern.followed_in(name), name
+    for name in missed:
+        assert not pattern.found_in(name) and not pattern.followed_in(name), name
+
+
+@pytest.mark.parametrize("text", ["[[:letter:]]", "[[:^alpha:]]", "[[::]]", "[a[:b:]"])
+def test_classes_that_there_are_not_are_refused(text: str) -> None:
+    """Tables that have them already can be read."""
+    with pytest.raises(PatternError, match="there is no class"):
+        new_pattern(text)
+    assert Pattern(text).found_in(":]")
+    new_pattern("[[:alpha:]]")

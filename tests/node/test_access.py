@@ -67,6 +67,11 @@ def transact(client: Client) -> spec.Method:
     return published(client, "e", "k")
 
 
+def transact_copies(client: Client) -> spec.Method:
+    client.call(spec.TxSelect())
+    return published(client, "e", "k", properties({"CC": ["theirs"]}))
+
+
 def ask(method: spec.Method) -> Callable[[Client], spec.Method]:
     return lambda client: client.call(method)
 
@@ -83,6 +88,20 @@ def queue(name: str, arguments: Table | None = None) -> spec.QueueDeclare:
 
 def exchange(name: str, arguments: Table | None = None) -> spec.ExchangeDeclare:
     return spec.ExchangeDeclare(0, name, "topic", False, True, False, False, False, arguments or {})
+
+
+def delayed(name: str, arguments: Table) -> spec.ExchangeDeclare:
+    return spec.ExchangeDeclare(
+        0,
+        name,
+        "x-delayed-message",
+        False,
+        True,
+        False,
+        False,
+        False,
+        {"x-delayed-type": "direct", **arguments},
+    )
 
 
 def of_queue(permission: str, name: str = "q") -> Right:
@@ -107,6 +126,18 @@ WAYS: dict[str, Way] = {
         ask(queue("new", DEAD_LETTERS)),
         [of_queue(CONFIGURE, "new"), of_queue(READ, "new"), of_exchange(WRITE, "dlx")],
     ),
+    "queue.declare with dead letters by the default exchange": Way(
+        ask(queue("new", {"x-dead-letter-exchange": ""})),
+        [of_queue(CONFIGURE, "new"), of_queue(READ, "new"), DEFAULT],
+    ),
+    "queue.declare with dead letters to none": Way(
+        ask(queue("new", {"x-dead-letter-exchange": "none"})),
+        [of_queue(CONFIGURE, "new"), of_queue(READ, "new"), of_exchange(WRITE, "none")],
+    ),
+    "queue.declare, exclusive, with dead letters": Way(
+        ask(spec.QueueDeclare(0, "new", False, False, True, False, False, DEAD_LETTERS)),
+        [of_queue(CONFIGURE, "new"), of_queue(READ, "new"), of_exchange(WRITE, "dlx")],
+    ),
     "queue.delete": Way(
         ask(spec.QueueDelete(0, "gone", False, False, False)), [of_queue(CONFIGURE, "gone")]
     ),
@@ -122,12 +153,34 @@ WAYS: dict[str, Way] = {
             of_exchange(WRITE, "ae"),
         ],
     ),
+    "exchange.declare with the default as alternate": Way(
+        ask(exchange("new", {"alternate-exchange": ""})),
+        [of_exchange(CONFIGURE, "new"), of_exchange(READ, "new"), DEFAULT],
+    ),
+    "exchange.declare of one that delays, with an alternate": Way(
+        ask(delayed("new", ALTERNATE)),
+        [
+            of_exchange(CONFIGURE, "new"),
+            of_exchange(READ, "new"),
+            of_exchange(WRITE, "ae"),
+        ],
+    ),
     "exchange.delete": Way(
         ask(spec.ExchangeDelete(0, "gone", False, False)), [of_exchange(CONFIGURE, "gone")]
     ),
     "exchange.bind": Way(ask(spec.ExchangeBind(0, "f", "e", "k", False, {})), LINKED),
     "exchange.unbind": Way(ask(spec.ExchangeUnbind(0, "f", "e", "k", False, {})), LINKED),
     "basic.publish": Way(publish("e", "k"), [of_exchange(WRITE)]),
+    "basic.publish to an exchange that delays": Way(
+        publish("later", "k"), [of_exchange(WRITE, "later")]
+    ),
+    "basic.publish, delayed": Way(
+        publish("later", "k", {"x-delay": 60_000}), [of_exchange(WRITE, "later")]
+    ),
+    "basic.publish, delayed, with CC": Way(
+        publish("later", "k", {"x-delay": 60_000, "CC": ["q"]}), [of_exchange(WRITE, "later")]
+    ),
+    "basic.publish with CC in a transaction": Way(transact_copies, [of_exchange(WRITE)]),
     "basic.publish to a queue": Way(publish("", "q"), [DEFAULT]),
     "basic.publish with CC": Way(publish("", "x", {"CC": ["q"]}), [DEFAULT]),
     "basic.publish with BCC": Way(publish("e", "x", {"BCC": ["q"]}), [of_exchange(WRITE)]),
@@ -149,6 +202,7 @@ TOPICS: dict[str, tuple[Callable[[Client], spec.Method], str, str]] = {
     "basic.publish": (publish("e", "theirs"), WRITE, "theirs"),
     "basic.publish with CC": (publish("e", "mine", {"CC": ["theirs"]}), WRITE, "theirs"),
     "basic.publish with BCC": (publish("e", "mine", {"BCC": ["theirs"]}), WRITE, "theirs"),
+    "basic.publish with CC in a transaction": (transact_copies, WRITE, "theirs"),
     "queue.bind": (ask(spec.QueueBind(0, "q", "e", "theirs", False, {})), READ, "theirs"),
     "queue.unbind": (ask(spec.QueueUnbind(0, "q", "e", "theirs", {})), READ, "theirs"),
     "exchange.bind": (ask(spec.ExchangeBind(0, "f", "e", "theirs", False, {})), READ, "theirs"),
@@ -171,6 +225,7 @@ class World:
             root.declare(name, kind="quorum")
         for name in ("e", "f", "gone", "ae", "dlx"):
             root.call(exchange(name))
+        root.call(delayed("later", {}))
         self.root = root
         self.change(
             commands.SetUser("u", hash_password(b"u", b"salt"), SHA256, [], False),
@@ -225,9 +280,12 @@ def closed(client: Client) -> spec.ConnectionClose:
 
 @pytest.mark.parametrize("name", WAYS)
 def test_with_all_rights_a_request_is_not_refused(world: World, name: str) -> None:
-    answer = WAYS[name].request(world.client())
+    client = world.client()
+    answer = WAYS[name].request(client)
     assert not refused(answer)
     assert not isinstance(answer, spec.ConnectionClose)
+    client.vanish()
+    world.pair.settle()
 
 
 @pytest.mark.parametrize(("name", "right"), CELLS)
@@ -242,6 +300,35 @@ def test_each_right_that_is_missing_refuses_a_request(
         "refused for user 'u'"
     )
     assert world.node.metadata.snapshot() == before
+
+
+def test_what_an_operator_has_messages_do_takes_no_right_of_users(world: World) -> None:
+    """A policy's dead-letter and alternate exchanges, and bindings of exchanges that are there."""
+    root = world.root
+    for name in ("dead", "alternated", "plain"):
+        root.declare(name)
+    root.call(spec.QueueBind(0, "dead", "dlx", "#", False, {}))
+    root.call(spec.QueueBind(0, "alternated", "ae", "#", False, {}))
+    root.call(exchange("linked"))
+    root.call(spec.ExchangeBind(0, "ae", "linked", "#", False, {}))
+    definition = {"dead-letter-exchange": "dlx", "alternate-exchange": "ae"}
+    world.change(commands.SetPolicy("/", "p", False, "^(plain|f)$", "all", 0, definition))
+    world.change(commands.SetPermissions("u", "/", "", "^(amq.default|f|linked)$", "^plain$"))
+    client = world.client()
+    for name, key in (("f", "k"), ("linked", "k"), ("", "plain")):
+        assert not refused(published(client, name, key))
+    got = client.get("plain")
+    assert got is not None
+    client.send(spec.BasicReject(got.tag, False))
+    world.pair.until(lambda: world.pair.a.queue("dead").ready_count() == 1)
+    world.pair.until(lambda: world.pair.a.queue("alternated").ready_count() == 2)
+    for name in ("dlx", "ae"):
+        assert refused(published(world.client(), name, "k"))
+    assert refused(world.client().call(spec.BasicGet(0, "dead", True)))
+    world.change(commands.ClearPolicy("/", "p", False))
+    for name in ("dead", "alternated", "plain"):
+        root.call(spec.QueueDelete(0, name, False, False, False))
+    root.call(spec.ExchangeDelete(0, "linked", False, False))
 
 
 @pytest.mark.parametrize("what", ["queue", "exchange"])
@@ -265,11 +352,11 @@ def test_any_right_lets_a_client_look_whether_something_is_there(world: World, w
 @pytest.mark.parametrize("name", TOPICS)
 def test_topic_permissions_bound_routing_keys(world: World, name: str) -> None:
     request, permission, key = TOPICS[name]
-    world.change(commands.SetTopicPermissions("u", "/", "e", "^mine$", "^mine$"))
+    world.change(commands.SetTopicPermissions("u", "/", "e", "^(mine|k)$", "^mine$"))
     assert refused(request(world.client())) == (
         f"{permission} access to topic '{key}' in exchange 'e' in vhost '/' refused for user 'u'"
     )
-    patterns = ("^theirs$|^mine$", "") if permission == WRITE else ("", "^theirs$|^mine$")
+    patterns = ("^(theirs|mine|k)$", "") if permission == WRITE else ("", "^theirs$|^mine$")
     world.change(commands.SetTopicPermissions("u", "/", "e", *patterns))
     assert not refused(request(world.client()))
     world.change(

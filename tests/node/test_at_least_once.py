@@ -18,10 +18,17 @@ from warren.queues.fifo.config import write_dead_letters
 from warren.queues.fifo.dead_letters import AT_LEAST_ONCE
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
-from warren.queues.forwarding import PREFETCH, RETRY_MS_MAX, UNDERWAY_BYTES
+from warren.queues.forwarding import (
+    BEHIND_LETTERS,
+    PREFETCH,
+    RETRY_MS_MAX,
+    UNDERWAY_BYTES,
+)
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
 
+BATCH = 256
+"""So many messages a publisher has in the way without a confirm."""
 STRATEGY = "x-dead-letter-strategy"
 KEPT: Table = {STRATEGY: "at-least-once", "x-overflow": "reject-publish"}
 
@@ -88,6 +95,61 @@ def test_what_a_target_rejects_is_tried_again() -> None:
         jump(pair, RETRY_MS_MAX)
         assert kept(pair.a, "q") == left
     assert sorted(found) == bodies(3)
+
+
+def wait(pair: Pair, seconds: int) -> None:
+    for _ in range(seconds):
+        pass_time(pair, 1_000)
+
+
+def full(client: Client, kind: str) -> Table:
+    """Declare a queue that has no room for a fourth message, whose limits are so; and fill it."""
+    more: Table = {"x-max-length": 3, "x-overflow": "reject-publish"}
+    declare(client, "dead", kind, **more)
+    for _ in range(4):
+        client.publish("dead", b"filler")
+    client.pair.until(lambda: ready(client.station, "dead") >= 3)
+    return more
+
+
+@pytest.mark.rule("DL-03", "DL-11", "DL-12")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("where", ["aa", "ab"])
+def test_what_a_full_target_rejected_gets_on_when_it_has_room(kind: str, where: str) -> None:
+    """Within about a second, however often it was tried in vain before."""
+    pair = Pair()
+    pair.minds_seconds = True
+    source, target = (pair.stations[name].client() for name in where)
+    full(target, kind)
+    keeping(source, "q")
+    source.publish_confirmed("q", 3)
+    reject(source, "q", 3)
+    wait(pair, 40)
+    assert kept(pair.a, "q") == 3
+    target.call(spec.QueuePurge(0, "dead", False))
+    pass_time(pair, 2_500)
+    assert kept(pair.a, "q") == 0
+    assert sorted(drained(target)) == bodies(3)
+
+
+@pytest.mark.parametrize("where", ["aa", "ab"])
+def test_a_full_target_is_not_asked_for_all_of_them_each_second(where: str) -> None:
+    """Where this node knows that it is full, not at all; else for one of them."""
+    pair = Pair()
+    pair.minds_seconds = True
+    source, target = (pair.stations[name].client() for name in where)
+    full(target, "classic")
+    keeping(source, "q")
+    count = PREFETCH
+    source.publish_confirmed("q", count)
+    reject(source, "q", count)
+    forwarding = pair.a.queue("q").forwarding
+    wait(pair, 65)
+    tries = [int(outgoing._tries) for outgoing in forwarding._failed.values()]
+    assert len(tries) == count
+    pass_time(pair, 10_000)
+    after = [int(outgoing._tries) for outgoing in forwarding._failed.values()]
+    assert sum(after) - sum(tries) <= (0 if where == "aa" else 12) + count
 
 
 @pytest.mark.rule("DL-11")
@@ -587,3 +649,55 @@ def test_what_waits_for_room_goes_on_behind_a_state_without_entries() -> None:
     pair.blocked.clear()
     pair.until(lambda: kept(b, "q") == 0)
     pair.until(lambda: len(consumer.bodies()) == 7)
+
+
+def rejecting(pair: Pair, sent: int, to: str) -> tuple[int, int]:
+    """Publish as fast as the broker reads while a consumer rejects all.
+
+    Returns:
+        How many dead letters were kept at most, and how often the publisher was held.
+    """
+    publisher, consumer = pair.a.client(), pair.a.client()
+    keeping(publisher, "q", to)
+    publisher.call(spec.ConfirmSelect(False))
+    consumer.qos(2_000)
+    consumer.consume("q")
+    most = held = seen = 0
+    for _ in range(sent):
+        for _ in range(BATCH):
+            if not publisher.held and publisher.published < sent:
+                publisher.publish("q", b"%d" % publisher.published)
+        pair.step()
+        if len(consumer.messages) > seen:
+            seen = len(consumer.messages)
+            consumer.send(spec.BasicNack(consumer.messages[-1].tag, True, False))
+        most = max(most, kept(pair.a, "q"))
+        held += publisher.held
+        if seen == sent == len(publisher.acked):
+            break
+    assert seen == sent == len(publisher.acked)
+    return most, held
+
+
+def test_publishers_wait_while_many_are_on_their_way() -> None:
+    """Else each would be read back from the disk, for they go on slower than messages can come."""
+
+    def configure(settings: Settings) -> None:
+        settings.dead_letter_prefetch = BATCH
+
+    sent = 12 * BEHIND_LETTERS
+    pair = Pair(alone=True, configure=configure)
+    declare(pair.a.client(), "dead")
+    most, held = rejecting(pair, sent, "dead")
+    # What comes before the first of them has arrived is not held up.
+    assert BEHIND_LETTERS < most < sent // 2 and held > 10
+    pair.until(lambda: ready(pair.a, "dead") == sent)
+    pair.until(lambda: kept(pair.a, "q") == 0)
+
+
+def test_publishers_do_not_wait_for_those_that_get_nowhere() -> None:
+    sent = 4 * BEHIND_LETTERS
+    pair = Pair(alone=True)
+    _, held = rejecting(pair, sent, "nowhere")
+    assert held < 5, "but for consumers that are to catch up"
+    pair.until(lambda: kept(pair.a, "q") == sent)

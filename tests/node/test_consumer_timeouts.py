@@ -112,6 +112,25 @@ def test_a_node_says_what_counts_where_nobody_else_does() -> None:
     assert pair.a.queue(NAME).ready_count() == 1
 
 
+@pytest.mark.rule("CT-19")
+def test_a_message_is_held_for_long_and_nothing_has_to_renew_that() -> None:
+    """Other brokers take a message back after a minute, or five at most, that nobody renews."""
+    pair = Pair(alone=True)
+    client, other = pair.a.client(), pair.a.client()
+    declare(client)
+    consume(client, "c")
+    pair.a.client().publish_confirmed(NAME, 1)
+    pair.until(lambda: len(client.messages) == 1)
+    consume(other, "other")
+    for _ in range(29):
+        pair.clock.advance(60_000)
+        pair.settle(4)
+    assert not cancelled(client) and not other.messages
+    client.ack(1)
+    pair.until(lambda: pair.a.queue(NAME).counts().held == 0)
+    assert pair.a.queue(NAME).ready_count() == 0
+
+
 @pytest.mark.rule("CT-03", "CT-14")
 def test_the_next_one_is_active() -> None:
     """Who held a message for too long gets no other, and a queue with one consumer goes on."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 import warren
 from sim.disk import SimDisk
 from tests.node.pair import Client, Pair, Station
 from warren.errors import CorruptRecord, StorageError
+from warren.log import salvage
 from warren.log.batch import HEADER_BYTES, Batch
 from warren.log.group import newest_snapshot, newest_state
 from warren.log.manifest import SALVAGE_PATH
+from warren.node import repairs
 from warren.protocols.broker import Settings
-from warren.queues.logged import GapCheck
+from warren.queues.logged import GapCheck, LoggedQueue
 from warren.replication.member import Member
 from warren.wire.amqp091 import spec
 
@@ -685,11 +689,14 @@ def test_a_node_of_a_cluster_may_not_go_on_with_less() -> None:
     assert pair.b.disk.image() == image
 
 
-def salvaged(kind: str) -> Pair:
+def salvaged(kind: str, others: Sequence[str] = ()) -> Pair:
     """A node that is alone, whose fourth message is in no file though its snapshot counts it."""
     pair = Pair(alone=True)
     client = pair.a.client()
     client.declare(QUEUE, kind=kind)
+    for name in others:
+        client.declare(name, kind=kind)
+        client.publish(name, b"another")
     begin_file(pair, client)
     for number in range(1, 11):
         client.publish(QUEUE, body(number))
@@ -738,6 +745,64 @@ def test_a_look_is_over_once_what_came_of_it_is_durable(kind: str) -> None:
     pair.until(lambda: pair.a.node.ready)
     assert pair.a.queue(QUEUE).ready_count() == 9
     assert not pair.a.warnings and not pair.a.node.log.salvaged
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_a_life_looks_at_no_queue_that_one_before_it_was_through_with(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However short each of them is, all comes to an end, and nothing stays that is gone."""
+    monkeypatch.setattr(repairs, "LOOKS_AT_ONCE", 1)
+    looked: list[int] = []
+    look = LoggedQueue.look_for_gaps
+
+    def noted(queue: LoggedQueue) -> None:
+        looked.append(int(queue.group_id))
+        look(queue)
+
+    monkeypatch.setattr(LoggedQueue, "look_for_gaps", noted)
+    pair = salvaged(kind, [f"other{number}" for number in range(60)])
+    lives, done = 1, -1
+    while pair.a.disk.exists(SALVAGE_PATH):
+        before = salvage.noted(pair.a.disk)
+        pair.until(lambda before=before: noted_by(pair.a) != before)
+        assert looked == sorted(looked) and looked[0] > done
+        looked.clear()
+        done = noted_by(pair.a)
+        pair.a.kill()
+        pair.a.start()
+        lives += 1
+        assert lives < 100
+    assert lives > 2, "the second went on where the first had ended"
+    pair.until(lambda: pair.a.node.ready)
+    assert pair.a.queue(QUEUE).ready_count() == 9
+    pair.settle(20)
+    assert not looked
+
+
+def noted_by(station: Station) -> int:
+    """Up to which group a node's disk says that all were looked through; -2 if it says nothing."""
+    disk = station.disk
+    return salvage.noted(disk) if disk.exists(SALVAGE_PATH) else -2
+
+
+@pytest.mark.parametrize(
+    ("text", "group"),
+    [
+        (b"", -1),
+        (b"damage\n", -1),
+        (b"damage\nlooked through up to group 17\n", 17),
+        (b"damage\nlooked through up to group 17", -1),
+        (b"damage\nlooked through up to group 1x\n", -1),
+        (b"looked through up to group 17\n", -1),
+    ],
+)
+def test_a_note_that_is_not_whole_says_nothing(text: bytes, group: int) -> None:
+    disk = SimDisk(1)
+    disk.make_directory("log")
+    disk.open(SALVAGE_PATH, create=True).write([text], 0)
+    assert salvage.noted(disk) == group
 
 
 @pytest.mark.skipif(warren.COMPILED, reason="an answer is changed in uncompiled code only")

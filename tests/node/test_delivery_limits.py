@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.node.pair import Client, Pair, Station, sealed
+from tests.node.pair import Client, Got, Pair, Station, sealed
+from warren.message.amqp091.note import note_of
 from warren.metadata.commands import Barrier, ClearPolicy, SetPolicy, encode
 from warren.node.announcing import COMMAND_KIND
 from warren.wire.amqp091 import spec
@@ -263,3 +264,97 @@ def test_what_a_consumer_of_a_node_that_is_not_heard_held_has_not_failed(way: st
         c.start()
     pair.until(lambda: pair.a.queue(QUEUE).ready_count() == 1)
     assert given_back(client, 1) == [(1, 1 if way == "restarted" else None)]
+
+
+CHAINS = [("quorum", False), ("quorum", True), ("classic", False)]
+"""By way of what queue messages get from the first quorum queue to the last, and whether the first
+keeps them until they are confirmed."""
+
+
+def chained(pair: Pair, client: Client, by: str, kept: bool) -> None:
+    """Declare `first`, whose dead letters go to `next`, by way of a classic queue if so."""
+    strategy: Table = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+    to = "next" if by == "quorum" else "between"
+    for name, key, more in (
+        ("last", "", {"x-queue-type": "classic"}),
+        ("next", "last", {"x-queue-type": "quorum", "x-delivery-limit": 2}),
+        ("between", "next", {"x-queue-type": "classic"}),
+        ("first", to, {"x-queue-type": "quorum", **(strategy if kept else {})}),
+    ):
+        dead: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": key}
+        arguments: Table = {**more, **(dead if key else {})}
+        declare = spec.QueueDeclare(0, name, False, True, False, False, False, arguments)
+        assert isinstance(client.call(declare), spec.QueueDeclareOk)
+    pair.until(lambda: all(station.knows("first") for station in pair.stations.values()))
+
+
+def got_from(pair: Pair, client: Client, name: str) -> Got:
+    found: list[Got] = []
+
+    def there() -> bool:
+        got = client.get(name)
+        if got is not None:
+            found.append(got)
+        return got is not None
+
+    pair.until(there)
+    return found[0]
+
+
+def fail(pair: Pair, client: Client, name: str, times: int) -> None:
+    for _ in range(times):
+        client.send(spec.BasicReject(got_from(pair, client, name).tag, True))
+
+
+@pytest.mark.rule("POI-02", "POI-03", "DL-01")
+@pytest.mark.parametrize(("by", "kept"), CHAINS)
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_failed_elsewhere_counts_towards_the_limit(by: str, kept: bool, restart: bool) -> None:
+    """Of the next quorum queue that a message comes to as a dead letter, on whichever node."""
+    pair = Pair()
+    client = pair.a.client()
+    chained(pair, client, by, kept)
+    client.publish_confirmed("first", 2)
+    fail(pair, client, "first", 2)
+    for _ in range(2):
+        client.send(spec.BasicNack(got_from(pair, client, "first").tag, False, False))
+    if by == "classic":
+        for _ in range(2):
+            client.send(spec.BasicNack(got_from(pair, client, "between").tag, False, False))
+    pair.until(lambda: pair.a.queue("next").ready_count() == 2)
+    if restart:
+        # From a snapshot of the machine, and from entries of the log.
+        queue = pair.a.queue("next")
+        pair.until(lambda: queue.snapshot() > 0)
+        pair.settle()
+        pair.a.kill()
+        pair.a.start()
+        pair.until(lambda: pair.a.node.ready)
+    other = pair.b.client()
+    counts = []
+    for _ in range(2):
+        got = got_from(pair, other, "next")
+        counts.append((got.body, got.headers().get("x-delivery-count"), got.redelivered))
+        other.send(spec.BasicReject(got.tag, True))
+    # In the first queue the second message has never failed.
+    assert sorted(counts, key=lambda one: one[0]) == [(b"1", 2, True), (b"2", None, False)]
+    # The first one is over the limit now, and the other is not.
+    assert got_from(pair, other, "last").body == b"1"
+    got = got_from(pair, other, "next")
+    assert (got.body, got.headers()["x-delivery-count"]) == (b"2", 1)
+    assert other.get("next") is None and other.get("last") is None
+
+
+def test_a_message_over_the_limit_of_its_queue_goes_with_its_next_return() -> None:
+    """Even if that is no failure, as in RabbitMQ; and those failures are not counted twice."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    chained(pair, client, "quorum", False)
+    client.publish_confirmed("first", 1)
+    fail(pair, client, "first", 4)
+    client.send(spec.BasicNack(got_from(pair, client, "first").tag, False, False))
+    got = got_from(pair, client, "next")
+    assert got.headers()["x-delivery-count"] == 4
+    client.send(spec.BasicNack(got.tag, False, True))
+    assert got_from(pair, client, "last").body == b"1"
+    assert note_of(pair.a.queue("last").batch_of(0).record(0), 0).failed == 4

@@ -13,6 +13,7 @@ from warren.message.properties import MessageProperties
 from warren.protocols.broker import Login
 from warren.vhost.routes import Route
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
 
 QUEUE = "orders"
 LATER = 7
@@ -265,3 +266,84 @@ def test_exchanges_keep_those_of_another_flavour_converted() -> None:
     client.call(spec.QueueBind(0, QUEUE, "x", "", False, {}))
     client.consume(QUEUE)
     pair.until(lambda: client.bodies() == [b"one", b"two"])
+
+
+KEPT: Table = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+DYING: dict[str, Table] = {
+    "classic": {"x-queue-type": "classic"},
+    "quorum": {"x-queue-type": "quorum"},
+    "kept": {"x-queue-type": "quorum", **KEPT},
+}
+
+
+def dying(pair: Pair, arguments: Table) -> Client:
+    """A queue whose messages die soon, and go to another one."""
+    client = pair.a.client()
+    client.declare("dead")
+    dead: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    declare = spec.QueueDeclare(0, QUEUE, False, True, False, False, False, {**dead, **arguments})
+    assert isinstance(client.call(declare), spec.QueueDeclareOk)
+    return client
+
+
+def dead_bodies(client: Client) -> list[bytes]:
+    found = []
+    while (got := client.get("dead")) is not None:
+        found.append(got.body)
+        assert got.headers()["x-first-death-queue"] == QUEUE
+    return found
+
+
+@pytest.mark.usefixtures("letters")
+@pytest.mark.parametrize("kind", list(DYING))
+def test_dead_letters_of_another_flavour_that_is_known_are_converted(kind: str) -> None:
+    pair = Pair(alone=True)
+    client = dying(pair, {**DYING[kind], "x-message-ttl": 200})
+    lengths = b"".join(size.to_bytes(4, "little") for size in (3, 3))
+    pair.a.queue(QUEUE).publish(b"onetwo", lengths, 2, True, None, LETTERS)
+    client.publish_confirmed(QUEUE, 1)
+    pair.until(lambda: pair.a.queue("dead").ready_count() == 3)
+    assert sorted(dead_bodies(client)) == [b"1", b"one", b"two"]
+    assert pair.a.node.failure is None
+
+
+@pytest.mark.parametrize("kind", list(DYING))
+def test_dead_letters_that_cannot_be_read_wait(kind: str) -> None:
+    """They are neither lost nor sent as something else, and nothing stops for them."""
+    pair = Pair(alone=True)
+    client = dying(pair, {**DYING[kind], "x-message-ttl": 200})
+    client.publish_confirmed(QUEUE, 1)
+    publish_later(pair.a, b"\xffone", b"two")
+    pair.until(lambda: dead_bodies(client) == [b"1"])
+    pair.until(lambda: len(warnings(pair.a)) == 1)
+    pair.settle(100)
+    assert client.get("dead") is None and client.get(QUEUE) is None
+    assert pair.a.node.failure is None
+    # A release that can read them finds them where they were.
+    log = pair.a.queue(QUEUE).messages
+    assert log.cached(1) is not None and log.cached(1).record(0) == b"\xffone"
+
+
+LIMITED: dict[str, Table] = {
+    "rejected": {"x-max-length": 0, "x-overflow": "reject-publish-dlx"},
+    "bytes": {"x-max-length-bytes": 4},
+    "priorities": {"x-max-priority": 3, "x-max-length": 1},
+    "quorum bytes": {"x-queue-type": "quorum", "x-max-length-bytes": 4},
+    "quorum kept": {"x-queue-type": "quorum", "x-max-length": 1, **KEPT},
+}
+
+
+@pytest.mark.parametrize("limit", list(LIMITED))
+def test_limits_count_what_cannot_be_read(limit: str) -> None:
+    """By the bytes of its record; nothing that a queue asks of such a message stops the node."""
+    pair = Pair(alone=True)
+    client = dying(pair, LIMITED[limit])
+    for _ in range(3):
+        publish_later(pair.a, b"\xffone", b"t")
+        pair.settle()
+    client.publish(QUEUE, b"last")
+    pair.settle(20)
+    assert pair.a.node.failure is None
+    # A message that can be read is last, if it fits; properties count in a quorum queue.
+    left = {"rejected": 0, "quorum bytes": 0, "quorum kept": 2}.get(limit, 1)
+    assert int(pair.a.queue(QUEUE).ready_count()) == left

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.node.pair import Client, Pair
+from warren.limits import TURN_DUE_WORK_MAX
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.metadata.commands import ClearPolicy, SetPolicy
 from warren.node.replay import replay
@@ -75,6 +76,31 @@ def test_messages_go_when_their_time_is_over(kind: str, where: str) -> None:
     pair.settle()
     assert client.get(NAME) is None
     assert int(pair.a.queue(NAME).counts().held) == 0
+
+
+@pytest.mark.parametrize("kind", ["classic", "transient"])
+def test_a_turn_has_messages_of_few_queues_expire(kind: str) -> None:
+    """Where those of many have the same time: the next turns go on, and no tick has to come."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    names = [f"q{number}" for number in range(24)]
+    for name in names:
+        declare(client, kind, 60_000, name)
+        for _ in range(1_000):
+            client.publish(name, b"")
+    pair.until(lambda: all(ready(client, name) == 1_000 for name in names))
+    queues = [pair.a.queue(name) for name in names]
+    pair.clock.advance(61_000_000_000)
+    pair.a.node.tick_log()
+    gone: list[int] = []
+    before = 0
+    for _ in range(40):
+        pair.a.node.turn()
+        dropped = sum(int(queue.fifo.dropped) for queue in queues)
+        gone.append(dropped - before)
+        before = dropped
+        assert pair.a.node.needs_turn or dropped == 24_000
+    assert sum(gone) == 24_000 and max(gone) <= TURN_DUE_WORK_MAX + 1_000
 
 
 @pytest.mark.parametrize("kind", ["classic", "quorum"])
@@ -289,3 +315,70 @@ def test_a_start_passes_no_time_with_entries_that_the_machine_was_not_told_of() 
     fifo.apply(Meta(9_000), Enqueue(3, 1, 100, 50))
     fifo.dispatch()
     assert fifo.ready_count() == 1
+
+
+def turn(pair: Pair, client: Client) -> None:
+    """Have a node do what a client asked for, in no time."""
+    client.exchange()
+    for _ in range(5):
+        pair.a.node.turn()
+        client.exchange()
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("kind", ["classic", "transient"])
+def test_without_time_to_live_only_who_is_ready_gets_a_message(kind: str, own: bool) -> None:
+    """All others die at once, as in RabbitMQ's classic queues, and not a moment later."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    arguments: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    if not own:
+        arguments["x-message-ttl"] = 0
+    client.declare("dead")
+    durable = kind == "classic"
+    client.call(spec.QueueDeclare(0, NAME, False, durable, False, False, False, arguments))
+    expiration = "0" if own else None
+    began = pair.clock.monotonic_ms()
+    client.publish(NAME, b"1", expiration=expiration)
+    client.publish(NAME, b"2", expiration=expiration)
+    turn(pair, client)
+    assert pair.clock.monotonic_ms() == began
+    assert (ready_here(pair, NAME), ready_here(pair, "dead")) == (0, 2)
+    client.qos(1)
+    client.consume(NAME)
+    for body in (b"3", b"4"):
+        client.publish(NAME, body, expiration=expiration)
+    turn(pair, client)
+    assert client.bodies() == [b"3"], "there was room for one"
+    assert (ready_here(pair, NAME), ready_here(pair, "dead")) == (0, 3)
+    # What waits behind another message dies when it is its turn.
+    if own:
+        client.publish(NAME, b"5")
+        client.publish(NAME, b"6", expiration=expiration)
+        turn(pair, client)
+        assert (ready_here(pair, NAME), ready_here(pair, "dead")) == (2, 3)
+        client.ack(client.messages[0].tag)
+        turn(pair, client)
+        assert client.bodies() == [b"3", b"5"]
+        assert (ready_here(pair, NAME), ready_here(pair, "dead")) == (0, 4)
+
+
+def ready_here(pair: Pair, name: str) -> int:
+    return int(pair.a.queue(name).counts().ready)
+
+
+@pytest.mark.parametrize("kind", ["classic", "transient"])
+def test_all_who_are_ready_get_messages_without_time_to_live(kind: str) -> None:
+    """However many there are: more than one part of a hand-out."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client, kind, 0)
+    queue = pair.a.queue(NAME)
+    queue.fifo.hand_out_max = 3
+    for _ in range(10):
+        client.consume(NAME)
+    client.qos(0)
+    for number in range(25):
+        client.publish(NAME, b"%d" % number)
+    pair.until(lambda: len(client.messages) == 25)
+    assert sorted(client.bodies(), key=int) == [b"%d" % number for number in range(25)]

@@ -24,7 +24,7 @@ def publish(client: Client, body: bytes, priority: int | None, **more: Any) -> N
     client.outbox += content_frames(1, method, properties, body, 131_072)
 
 
-@pytest.mark.rule("CQ-08")
+@pytest.mark.rule("CQ-08", "ORD-02")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("where", ["a", "b"])
 def test_the_highest_goes_first_and_the_oldest_of_these(kind: str, where: str) -> None:

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+import warren
 from tests.node.pair import Client, Pair, Station
+from warren.limits import DUE_COST, TURN_DUE_WORK_MAX
 from warren.metadata.commands import ClearPolicy, SetPolicy
-from warren.node.timers import DUE_MAX, STALE_MIN, QueueTimers
+from warren.node.timers import STALE_MIN, QueueTimers
 from warren.queues.queue import Host, Queue
 from warren.queues.transient import TransientQueue
 from warren.versions import EXPIRY
@@ -261,8 +263,12 @@ class Waiting(Host):
 
     def pass_time(self, to: int) -> list[str]:
         self.now = to
-        self.unused = []
         self.timers.tick(to)
+        return self.take_turn()
+
+    def take_turn(self) -> list[str]:
+        self.unused = []
+        self.timers.go_on(self.now)
         return self.unused
 
 
@@ -292,11 +298,41 @@ def test_queues_are_called_at_their_times_and_others_cost_nothing() -> None:
 
 def test_so_many_due_at_once_are_called_some_at_a_time_and_churn_leaves_nothing() -> None:
     host = Waiting()
-    many = [queue_of(host, n, 5) for n in range(DUE_MAX + 10)]
-    assert len(host.pass_time(5)) == DUE_MAX
-    assert len(host.pass_time(5)) == 10
+    some = TURN_DUE_WORK_MAX // DUE_COST
+    many = [queue_of(host, n, 5) for n in range(2 * some + 10)]
+    assert len(host.pass_time(5)) == some
+    # The next turn goes on, and no further time has to pass.
+    assert host.timers.more and host.timers.behind()
+    assert len(host.take_turn()) == some
+    assert len(host.take_turn()) == 10
+    assert not host.timers.more and not host.timers.behind()
     for _ in range(5 * STALE_MIN):
         queue = queue_of(host, 7, 1_000_000)
         host.timers.forget(queue)
     assert host.timers.waiting() <= 2 * STALE_MIN
-    assert len(many) > DUE_MAX
+    assert len(many) > some
+
+
+class Asking(TransientQueue):
+    """A queue that asks to be called again at once, whenever it is called."""
+
+    def due(self, now_ms: int) -> None:
+        self.host.queue_unused(self)
+        self.host.queue_later(self, 0)
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a queue's class has no others below it")
+def test_a_queue_that_asks_for_now_waits_for_the_next_tick() -> None:
+    """Else the node would do nothing else; and all others have their turn before it again."""
+    host = Waiting()
+    some = TURN_DUE_WORK_MAX // DUE_COST
+    for number in range(some + 5):
+        queue = Asking(host, "/", str(number))
+        queue.group_id = number
+        host.queue_later(queue, 0)
+    called = host.pass_time(10)
+    while host.timers.more:
+        called += host.take_turn()
+    assert sorted(called, key=int) == [str(number) for number in range(some + 5)]
+    assert not host.timers.behind()
+    assert len(host.pass_time(11)) == some

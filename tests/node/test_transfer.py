@@ -78,7 +78,7 @@ def test_who_gives_up_its_log_sends_no_snapshot_of_it() -> None:
     # An answer that comes late has nothing else sent.
     site.peers.links["n3"].queue.clear()
     late = transfer.snapshot_frame(METADATA_GROUP, transfer.READY, index).getvalue()
-    transfers.received("n3", member, late)
+    transfers.received("n3", member, sealed(late))
     assert site.peers.links["n3"].queue == [last]
 
 
@@ -94,7 +94,7 @@ def test_who_gets_no_more_of_a_snapshot_begins_with_nothing() -> None:
     transfers.accept(member, AcceptSnapshot(given))
     assert member.log.incomplete
     lost = transfer.snapshot_frame(METADATA_GROUP, transfer.LOST, given.index).getvalue()
-    transfers.received("n2", member, lost)
+    transfers.received("n2", member, sealed(lost))
     assert not member.log.incomplete and member.raft.last_index == 0
     # It vouches for nothing before its log is as long as it would have been (R-20).
     assert not member.raft.state.is_vote_eligible()
@@ -265,7 +265,7 @@ def test_a_transfer_that_is_given_up_is_said() -> None:
 
 
 @pytest.mark.rule("QQ-27")
-@pytest.mark.parametrize("at", [transfer.HEAD_BYTES, transfer.DONE_BYTES + 1, -1])
+@pytest.mark.parametrize("at", [transfer.HEAD_BYTES, transfer.DONE_BYTES + 1, -1 - SEAL_BYTES])
 def test_a_snapshot_that_is_damaged_on_its_way_is_not_taken(at: int) -> None:
     """Its own record in the log would get a checksum that fits the damage."""
     world = formed()
@@ -282,6 +282,35 @@ def test_a_snapshot_that_is_damaged_on_its_way_is_not_taken(at: int) -> None:
     assert member.log.incomplete and not member.snapshots.is_whole()
     transfers_of(waits).received(silent.name, member, frame)
     assert member.snapshots.is_whole()
+
+
+@pytest.mark.parametrize("cut", [0, transfer.DONE_BYTES, transfer.DONE_BYTES + 9, -1])
+def test_the_end_of_a_snapshot_is_taken_however_it_is_cut(cut: int) -> None:
+    """Its payload comes by itself, or with some of it before, or within the frame."""
+    world = formed()
+    leading, silent, waits = waiting(world)
+    member, state = tables_of(waits), tables_of(leading)
+    payload = wrap_head(0, state.raft.members, {}).getvalue() + state.machine.state()
+    frame = done_frame(member, int(awaited(waits).offer.index), payload)
+    head = frame[:cut] + frame[-SEAL_BYTES:] if cut > 0 else frame
+    body = frame[cut:-SEAL_BYTES] if cut > 0 else b""
+    transfers = transfers_of(waits)
+    waits.guarded(waits.life, lambda: transfers.received(silent.name, member, head, body, cut >= 0))
+    taken = member.snapshots._taken_over
+    assert taken is not None and taken.payload == payload
+    assert taken.parts.state == state.machine.state() and taken.term == member.raft.term
+
+
+@pytest.mark.parametrize("cut", [transfer.DONE_BYTES, transfer.DONE_BYTES + 9])
+def test_the_end_of_a_snapshot_that_is_too_short_is_refused(cut: int) -> None:
+    """Even if its checksum holds: what takes it apart may not fail in a later turn."""
+    world = formed()
+    _, silent, waits = waiting(world)
+    member = tables_of(waits)
+    frame = done_frame(member, int(awaited(waits).offer.index), bytes(12))[: cut - 4]
+    with pytest.raises(CorruptRecord):
+        transfers_of(waits).received(silent.name, member, sealed(frame), b"", True)
+    assert member.log.incomplete and not member.snapshots.is_whole()
 
 
 def transfers_of(site: Site) -> transfer.Transfers:
@@ -302,7 +331,7 @@ def done_frame(member: Member, index: int, payload: bytes) -> bytes:
     write_i64_le(writer, member.raft.term)
     write_i64_le(writer, 1_000)
     write_checksum(writer, crc32(payload, crc32(writer.getvalue())))
-    return bytes(writer.getvalue()) + payload
+    return sealed(bytes(writer.getvalue()) + payload)
 
 
 def test_nothing_is_waited_for_longer_than_its_bound() -> None:
@@ -315,3 +344,48 @@ def test_nothing_is_waited_for_longer_than_its_bound() -> None:
     assert member.log.incomplete
     waits.guarded(waits.life, lambda: transfers.tick(heard_ms + transfer.QUIET_MS))
     assert not member.log.incomplete
+
+
+LOSSES = ["told", "late", "link", "down"]
+
+
+@pytest.mark.rule("QQ-27")
+@pytest.mark.parametrize("how", LOSSES)
+def test_who_begins_with_nothing_knows_which_nodes_are_down(how: str) -> None:
+    """However it comes that no more of a snapshot does: its Raft is another one, and was not there
+    when they went. As leader it would count on them, and take a minority for enough.
+    """
+    world = formed()
+    leading = next(site for site in world.running() if tables_of(site).leads())
+    silent, waits = [site for site in world.running() if site is not leading]
+    node, member = waits.node, tables_of(waits)
+    assert node is not None
+    cluster, transfers = node.cluster, transfers_of(waits)
+    world.until(5_000, "no votes", lambda: all(copy.voter for copy in member.raft.members))
+    leading.paused_until_us = world.schedule.now_us + 6_000_000
+    world.until(5_000, "nobody finds it silent", lambda: leading.name in member.raft.state.down)
+    given = offer(member, silent.name, waits.name, int(member.log.last_index) + 9)
+    waits.guarded(waits.life, lambda: transfers.accept(member, AcceptSnapshot(given)))
+    assert member.log.incomplete
+    before, incoming = member.raft, awaited(waits)
+    if how == "told":
+        lost = transfer.snapshot_frame(METADATA_GROUP, transfer.LOST, incoming.offer.index)
+        frame = sealed(lost.getvalue())
+        waits.guarded(waits.life, lambda: cluster.received(silent.name, frame))
+    elif how == "late":
+        late = int(incoming.heard_ms) + transfer.QUIET_MS
+        waits.guarded(waits.life, lambda: transfers.tick(late))
+    elif how == "link":
+        waits.guarded(waits.life, lambda: cluster.broken(silent.name))
+    else:
+        waits.guarded(waits.life, lambda: transfers.sender_down(silent.name))
+    assert not member.log.incomplete and member.raft is not before
+    assert leading.name in member.raft.state.down
+    # Its time is minded, if it has any to mind, and it is brought up by whoever leads next. It
+    # votes for nobody who has less than the snapshot (R-20).
+    watched = METADATA_GROUP in cluster._timed._timed
+    assert watched == (member.raft.deadline_ms >= 0)
+    world.until(20_000, "it is not back", lambda: leading.name not in member.raft.state.down)
+    there = tables_of(leading)
+    leading.guarded(leading.life, lambda: assert_begun(there, silent.name))
+    world.until(5_000, "it waits for ever", lambda: caught_up(silent, waits))

@@ -404,3 +404,62 @@ def dead_through_an_alternate(s: Session, arguments: dict[str, Any]) -> None:
     s.until("o.f.dead", 1)
     s.until("o.x.dead", 1)
     s.drain("o.f.dead", "o.x.dead")
+
+
+CARRIED: dict[str, tuple[int, str, list[str], dict[str, Any]]] = {
+    "below": (1, "o.next", ["reject"] * 4, {}),
+    "above": (4, "o.next", ["reject"], {}),
+    "above, given back": (4, "o.next", ["nack", "nack"], {}),
+    "given back between": (1, "o.next", ["nack", "reject", "nack", "reject", "nack"], {}),
+    "through a classic queue": (2, "o.classic", ["reject"] * 2, {}),
+    "kept": (1, "o.next", ["reject"] * 4, KEPT),
+}
+
+
+@scenario(cases=CARRIED)
+def dead_failures_count_in_the_next_queue(
+    s: Session, case: tuple[int, str, list[str], dict[str, Any]]
+) -> None:
+    """What failed in one quorum queue counts towards the delivery limit of the next one."""
+    times, to, answers, arguments = case
+    s.open()
+    s.queue("o.last")
+    s.queue("o.next", {"x-delivery-limit": 2, DLX: "", KEY: "o.last", **QUORUM})
+    s.queue("o.classic", {DLX: "", KEY: "o.next"})
+    s.queue("o.q", {DLX: "", KEY: to, **QUORUM, **arguments})
+    s.put("o.q", b"m")
+    for _ in range(times):
+        s.send(1, "basic.reject", delivery_tag=s.get(), requeue=True)
+        s.until("o.q", 1)
+    s.send(1, "basic.nack", delivery_tag=s.get(), requeue=False)
+    if to == "o.classic":
+        s.until("o.classic", 1)
+        s.send(1, "basic.reject", delivery_tag=s.get("o.classic"), requeue=True)
+        s.until("o.classic", 1)
+        s.send(1, "basic.reject", delivery_tag=s.get("o.classic"), requeue=False)
+    s.until("o.next", 1)
+    for answer in answers:
+        tag = s.get("o.next")
+        if not tag:
+            break
+        s.send(1, f"basic.{answer}", delivery_tag=tag, requeue=True)
+        s.until_settled("o.next")
+    s.drain("o.next", "o.last")
+
+
+@scenario(cases={"queue": {"x-message-ttl": 0}, "own": {}})
+def dead_at_once_in_a_classic_queue(s: Session, arguments: dict[str, Any]) -> None:
+    """Without time to live a message is for a consumer that is ready, or for nobody."""
+    _with_target(s, "o.q", arguments)
+    properties = {} if arguments else {"expiration": "0"}
+    for body in (b"1", b"2"):
+        s.publish(1, "", "o.q", body, properties)
+        s.get("o.q")
+    s.until("o.q.dead", 2)
+    s.call(1, "basic.qos", prefetch_count=1)
+    s.call(1, "basic.consume", queue="o.q", consumer_tag="c")
+    for body in (b"3", b"4"):
+        s.publish(1, "", "o.q", body, properties)
+    s.take(1)
+    s.until("o.q.dead", 3)
+    s.drain("o.q.dead", "o.q")

@@ -14,6 +14,7 @@ from tests.protocols.peer_pair import ends, shake
 from tests.support.examples import examples
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_MESSAGES
+from warren.node.cluster import transfer
 from warren.protocols.peer import refusal as codes
 from warren.protocols.peer.complaints import Complaints
 from warren.protocols.peer.framing import (
@@ -364,6 +365,26 @@ def test_a_long_message_is_made_as_it_comes() -> None:
     most = tracemalloc.get_traced_memory()[1] - before
     tracemalloc.stop()
     assert proposal.payload == record and most < 4 << 20
+
+
+@pytest.mark.parametrize("splits", [False, True])
+@pytest.mark.parametrize("size", [20_000, PART_BYTES, 1_000_000])
+def test_what_a_snapshot_has_is_by_itself(splits: bool, size: int) -> None:
+    """What is before it, and its checksum, is the message."""
+    writer = MessageWriter(SMALL)
+    head, payload = transfer.snapshot_frame(7, transfer.DONE, 5).getvalue() + bytes(20), bytes(size)
+    message = [head, payload]
+    seal(message)
+    assert writer.add(message)
+    reader = MessageReader(SMALL)
+    reader.splits = splits
+    got = reader.receive(b"".join(writer.take()))
+    found = reader.long[0]
+    check_seal(b"", found.checksum)
+    if splits:
+        assert (got, found.body) == ([head + message[-1]], payload)
+    else:
+        assert (got, found.body) == ([b"".join(message)], b"")
 
 
 def test_a_proposal_that_is_cut_elsewhere_is_read_all_the_same() -> None:

@@ -170,6 +170,25 @@ def test_in_a_classic_queue_a_returned_message_expires_in_its_place() -> None:
     assert [tuple(map(int, pair)) for pair in queue.freed.take()] == [(1, 1)]
 
 
+@pytest.mark.parametrize("how", ["snapshot", "log"])
+def test_a_classic_queue_that_comes_back_has_one_head_still(how: str) -> None:
+    """A machine that a start makes learns only then what it is the machine of."""
+    queue = Driven(-1, True, True)
+    fields = BytesWriter()
+    queue.fifo.config.encode(fields)
+    if how == "log":
+        queue = Driven(-1, False, True)
+        queue.write(lambda out: commands.config(out, fields.getvalue()))
+    queue.enqueue(0, 1, 10, 1_000)
+    assert queue.get(7) is not None
+    queue.enqueue(1, 1, 10, 1_000, 50)
+    queue.write(lambda out: commands.return_(out, 7, 0, 0, False))
+    if how == "snapshot":
+        queue = restored(queue)
+    assert at(queue, 2_000) == [0, 1]
+    assert queue.next_expiry() == NEVER
+
+
 @pytest.mark.parametrize("how", ["get", "checkout"])
 def test_nothing_that_expired_is_handed_to_those_who_ask(how: str) -> None:
     queue = with_ttl(10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +56,7 @@ def test_each_message_returns_at_its_time(gaps: list[int], settled: set[int]) ->
         taken = {mid: at for mid, at in taken.items() if mid in held}
 
 
+@pytest.mark.rule("CT-16")
 def test_it_is_served_again_when_it_has_settled_what_was_late() -> None:
     """Other consumers have the messages meanwhile, and a restored machine knows who was late."""
     queue = Driven(20)

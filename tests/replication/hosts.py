@@ -172,6 +172,9 @@ class FakeHost(MemberHost):
     def go_on_later(self, member: Member) -> None:
         self.later += 1
 
+    def acquaint(self, member: Member) -> None:
+        """A test says which nodes are down."""
+
     def member_dirty(self, member: Member) -> None:
         self.dirty = True
 

@@ -230,6 +230,40 @@ def test_a_member_that_does_not_answer_is_left() -> None:
     assert scene.asked() == ["c"], "one without all of its copy says so"
 
 
+def test_a_member_that_says_that_it_prepares_is_waited_for() -> None:
+    """Though its state takes long, and nothing that was proposed is applied meanwhile."""
+    scene = Scene()
+    assert scene.asked() == ["a"]
+    for _ in range(20):
+        scene.feed(applied=7)
+        scene.members.now += observers.PREPARES_MS - 1
+        assert scene.observer.tick(scene.members.now) and scene.asked() == []
+        if scene.members.now + 2 * observers.PREPARES_MS >= observers.PREPARES_MS_MAX:
+            break
+    assert not scene.observer.fed() and scene.offered() == []
+    state = wrap_head(0, [], {}).getvalue()
+    scene.say(said.state_head(GROUP, scene.members.number, 7, 1) + state)
+    assert scene.observer.applied_index == 7 and scene.observer.fed()
+    assert scene.offered() == [("a", 1)]
+
+
+def test_a_member_that_prepares_is_not_waited_for_for_ever() -> None:
+    """Neither if it is silent, nor if it says nothing else."""
+    scene = Scene()
+    assert scene.asked() == ["a"]
+    scene.feed(applied=7)
+    scene.members.now += observers.PREPARES_MS
+    scene.observer.tick(scene.members.now)
+    assert scene.asked() == ["b"]
+    began = scene.members.now
+    while scene.members.now - began < observers.PREPARES_MS_MAX:
+        assert scene.asked() == []
+        scene.feed(applied=7)
+        scene.members.now += 1_000
+        scene.observer.tick(scene.members.now)
+    assert scene.asked() == ["c"]
+
+
 def test_a_member_without_a_leader_is_left() -> None:
     scene = Scene()
     scene.feed(leader="")

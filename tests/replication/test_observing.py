@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
+import warren
 from tests.replication.hosts import GROUP, World
 from tests.replication.test_observer import RECORD, messages
 from warren.limits import FEED_READS_MAX
 from warren.log.batch import KIND_MESSAGES
+from warren.ports import Work
 from warren.replication import frames, kinds
 from warren.replication import observing_frames as said
+from warren.replication.observing import PREPARES_MS
 from warren.replication.proposals import Proposal
 
 COUNT = 4
@@ -61,3 +66,44 @@ def test_an_observer_that_has_all_is_not_behind_for_what_has_to_be_read() -> Non
         assert [int(entry.index) for entry in said.Feed(frame).entries] == [last + 1]
         last += 1
     assert not world.taken(kinds.STATE, "b")
+
+
+class Slow(Work):
+    """What the machine's state takes: a given number of turns."""
+
+    def __init__(self, turns: int) -> None:
+        self.turns = turns
+
+    def go_on(self) -> bool:
+        self.turns -= 1
+        return self.turns <= 0
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a machine's state is replaced")
+def test_an_observer_is_told_that_its_state_is_being_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Now and then, so that it does not take this member for one that is gone."""
+    world = World("a")
+    host = world.hosts["a"]
+    host.append(3)
+    host.write()
+    member = host.member
+    monkeypatch.setattr(member.machine, "write_state", lambda out: Slow(1_000))
+    index = int(member.applied_index)
+    observe = [said.observe_frame(GROUP, 1, 0, 0)]
+    frames.seal(observe)
+    member.received("b", b"".join(observe))
+    told = 0
+    for turn in range(999):
+        for _, _, frame in world.taken(kinds.FEED, "b"):
+            feed = said.Feed(frame)
+            assert (feed.applied, feed.leader, feed.entries) == (index, "a", [])
+            told += 1
+        assert told == 1 + turn // PREPARES_MS
+        assert not world.taken(kinds.STATE, "b")
+        world.now += 1
+        host.turn()
+    assert len(world.taken(kinds.STATE, "b")) == 1
+    host.turn()
+    assert not host.applies

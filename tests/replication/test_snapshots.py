@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from tests.replication.hosts import LIVES, FakeHost, World, proposed
+from warren.errors import CorruptRecord
 from warren.ids import first_session
+from warren.limits import TURN_COPY_BYTES_MAX
 from warren.log.batch import KIND_COMMAND
 from warren.raft.messages import SnapshotOffer
-from warren.replication.wrapping import unwrap
+from warren.replication.wrapping import Unwrapping, unwrap, wrap_head
 
 SESSION = int(first_session(14))
 """Of a node that is no member: a test speaks for it."""
@@ -37,6 +41,13 @@ def offered(world: World) -> tuple[World, FakeHost, SnapshotOffer, bytes]:
     behind.member.work()
     assert [effect.offer for effect in behind.to_accept] == [offer]
     return world, behind, offer, leader.member.snapshots.payload
+
+
+def take_over(host: FakeHost, offer: SnapshotOffer, payload: bytes) -> None:
+    """Have all of an offered one be here."""
+    unwrapping = Unwrapping(payload, 0, len(payload), True)
+    member = host.member
+    member.snapshots.take_over(member, offer.index, offer.snapshot_term, 5, unwrapping)
 
 
 # --- its own ------------------------------------------------------------------------------------
@@ -130,7 +141,7 @@ def test_a_peer_that_gets_the_one_before_is_waited_for() -> None:
     assert leader.member.log.recent(offer.index + 1) is not None
     assert take(leader) == 0, "the peer would have to begin anew"
     behind.member.snapshots.prepare_install(behind.member, offer)
-    behind.member.snapshots.take_over(behind.member, offer.index, offer.snapshot_term, 5, payload)
+    take_over(behind, offer, payload)
     behind.write()
     leader.member.raft.snapshot_sent(offer, True, world.now)
     assert take(leader) == 0, "the entries behind it are not there yet"
@@ -191,7 +202,7 @@ def test_it_takes_effect_when_it_is_durable() -> None:
     world, host, offer, payload = offered(World())
     member = host.member
     member.snapshots.prepare_install(member, offer)
-    member.snapshots.take_over(member, offer.index, offer.snapshot_term, 5, payload)
+    take_over(host, offer, payload)
     assert member.snapshots.is_whole()
     assert (member.applied_index, member.sessions) == (0, {}) or member.applied_index < offer.index
     host.write()
@@ -206,6 +217,58 @@ def test_it_takes_effect_when_it_is_durable() -> None:
     assert member.applied_index == world.hosts["a"].member.applied_index
 
 
+@pytest.mark.parametrize("before", [0, 38])
+def test_no_turn_copies_all_of_a_long_one(before: int) -> None:
+    """Whether it came by itself or within a frame: it is in force some turns later."""
+    world, host, offer, payload = offered(World())
+    payload += bytes(16 * TURN_COPY_BYTES_MAX)
+    data = bytes(before) + payload
+    member = host.member
+    member.snapshots.prepare_install(member, offer)
+    turns = 0
+    tracemalloc.start()
+    try:
+        begun = tracemalloc.get_traced_memory()[0]
+        unwrapping = Unwrapping(data, before, len(data), True)
+        member.snapshots.take_over(member, offer.index, offer.snapshot_term, 5, unwrapping)
+        while host.applies:
+            now, most = tracemalloc.get_traced_memory()
+            # What grows is given an eighth more than it has.
+            assert most - begun < len(payload) // 8 + 1.5 * TURN_COPY_BYTES_MAX
+            tracemalloc.reset_peak()
+            begun = now
+            turns += 1
+            host.turn()
+    finally:
+        tracemalloc.stop()
+    assert turns >= 15
+    host.write()
+    assert member.snapshots.payload == payload and member.applied_index == offer.index
+
+
+def test_one_that_is_being_copied_is_void_when_another_is_offered() -> None:
+    world, host, offer, payload = offered(World())
+    member = host.member
+    member.snapshots.prepare_install(member, offer)
+    take_over(host, offer, payload + bytes(3 * TURN_COPY_BYTES_MAX))
+    assert member.snapshots.is_whole()
+    member.snapshots.prepare_install(member, offer)
+    world.settle()
+    assert member.log.incomplete and not member.snapshots.is_whole()
+    take_over(host, offer, payload)
+    world.settle()
+    assert member.snapshots.payload == payload
+
+
+def test_one_that_is_cut_off_is_none() -> None:
+    members = World().hosts["a"].member.raft.members
+    payload = wrap_head(7, members, {SESSION: 1}).getvalue()
+    assert unwrap(payload + b"state").state == b"state"
+    for end in range(len(payload)):
+        with pytest.raises(CorruptRecord):
+            unwrap(payload[:end])
+
+
 def test_what_was_submitted_and_is_part_of_it_is_not_submitted_again() -> None:
     world = World()
     behind = world.hosts["b"]
@@ -218,7 +281,7 @@ def test_what_was_submitted_and_is_part_of_it_is_not_submitted_again() -> None:
     member = host.member
     assert unwrap(payload).sessions == {session: 1, SESSION: 1}
     member.snapshots.prepare_install(member, offer)
-    member.snapshots.take_over(member, offer.index, offer.snapshot_term, 5, payload)
+    take_over(host, offer, payload)
     host.write()
     assert len(member.proposals) == 0
 
@@ -229,7 +292,7 @@ def test_what_will_not_come_is_given_up_unless_all_of_it_is_here(whole: bool) ->
     member = host.member
     member.snapshots.prepare_install(member, offer)
     if whole:
-        member.snapshots.take_over(member, offer.index, offer.snapshot_term, 5, payload)
+        take_over(host, offer, payload)
     member.snapshots.give_up_install(member)
     assert member.log.incomplete == whole
     host.write()
@@ -253,7 +316,7 @@ def test_one_of_another_offer_makes_what_came_before_void() -> None:
     world, host, offer, payload = offered(World())
     member = host.member
     member.snapshots.prepare_install(member, offer)
-    member.snapshots.take_over(member, offer.index, offer.snapshot_term, 5, payload)
+    take_over(host, offer, payload)
     member.snapshots.prepare_install(member, offer)
     assert not member.snapshots.is_whole()
     host.write()

@@ -26,6 +26,7 @@ QUORUM: dict[str, Any] = {
     "exclusive": False,
     "letters": "",
     "most": -1,
+    "most_bytes": -1,
     "clients": 3,
     "gap_us": 2_000,
 }

@@ -14,6 +14,7 @@ from tests.sim import (
     planted_dead_letters,
     planted_delays,
     planted_features,
+    planted_limits,
     planted_observers,
     planted_raft,
     planted_retries,
@@ -32,6 +33,7 @@ IN_CLUSTERS = {
     **planted_dead_letters.PLANTED,
     **planted_delays.PLANTED,
     **planted_features.PLANTED,
+    **planted_limits.PLANTED,
     **planted_raft.PLANTED,
     **planted_retries.PLANTED,
 }

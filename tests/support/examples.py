@@ -8,6 +8,16 @@ USUAL = 100
 """What Hypothesis draws unless it is told otherwise."""
 
 
+def is_long() -> bool:
+    """Whether the profile in force looks for faults for as long as it takes (`make long`)."""
+    return settings.default.max_examples > USUAL
+
+
 def examples(count: int) -> int:
     """So many, and as many times more as the profile in force wants (`tests/conftest.py`)."""
     return count * max(1, settings.default.max_examples // USUAL)
+
+
+def chosen(count: int, long: int) -> int:
+    """One number in most runs, and another one where faults are looked for."""
+    return long if is_long() else count

@@ -40,6 +40,7 @@ CLUSTER_PORT_DEFAULT: Final = 25_672
 MANAGEMENT_PORT_DEFAULT: Final = 15_672
 SECRET_VARIABLE: Final = "WARREN_CLUSTER_SECRET"
 """Names the environment's variable that holds the cluster's secret."""
+DISK_FREE_LIMIT_BYTES: Final = 50_000_000
 ALL_INTERFACES: Final = ""
 
 
@@ -59,8 +60,13 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         vm_memory_high_watermark_relative: Share of the machine's memory; used where no absolute
             limit is set.
         vm_memory_high_watermark_absolute: 0 where none is set.
-        disk_free_limit: Free space under which publishers are blocked.
+        vm_memory_high_watermark_paging_ratio: Share of that limit above which bodies of queues in
+            memory go to disk.
+        disk_free_limit_absolute: Free space under which publishers are blocked; -1 where none is
+            set.
+        disk_free_limit_relative: The same as a share of the machine's memory; 0 where none is set.
         raft_wal_max_size_bytes: Bytes the log may grow by before old ones go, in eight files.
+        raft_segment_max_entries: Taken because RabbitMQ has it; there are no segments.
         default_user, default_pass, default_vhost: Made in an empty data directory.
         loopback_users: Users that may connect from this machine only.
         log_level: The least important level that is logged.
@@ -121,8 +127,11 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_message_size: int = MESSAGE_BYTES_MAX
     vm_memory_high_watermark_relative: float = 0.6
     vm_memory_high_watermark_absolute: int = 0
-    disk_free_limit: int = 50_000_000
+    vm_memory_high_watermark_paging_ratio: float = 0.5
+    disk_free_limit_absolute: int = -1
+    disk_free_limit_relative: float = 0.0
     raft_wal_max_size_bytes: int = 536_870_912
+    raft_segment_max_entries: int = 4_096
     default_user: str = "guest"
     default_pass: str = "guest"
     default_vhost: str = "/"
@@ -178,6 +187,12 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
             return absolute
         return int(total_bytes * self.vm_memory_high_watermark_relative)
 
+    def disk_limit_bytes(self, total_bytes: int) -> int:
+        """Free space below which publishers are blocked, on a machine with so much memory."""
+        if self.disk_free_limit_absolute >= 0:
+            return self.disk_free_limit_absolute
+        return int(total_bytes * self.disk_free_limit_relative) or DISK_FREE_LIMIT_BYTES
+
 
 # --- values -------------------------------------------------------------------------------------
 
@@ -218,6 +233,13 @@ def _size(low: int, high: int) -> Callable[[str], int]:
         raise _Refused(f"a size from {low} to {high} bytes, such as 512MiB, 2GB or 1048576")
 
     return parse
+
+
+def _multiple(text: str) -> float:
+    """The machine's memory, so many times."""
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]+)?", text) or not float(text) > 0:
+        raise _Refused("a number above 0, such as 1.0")
+    return float(text)
 
 
 def _share(text: str) -> float:
@@ -392,10 +414,16 @@ SETTINGS: Final = (
             "share of the machine's memory above which publishers are blocked"),
     Setting("vm_memory_high_watermark.absolute", "vm_memory_high_watermark_absolute",
             _size(1, _BYTES_MAX), "memory above which publishers are blocked"),
-    Setting("disk_free_limit.absolute", "disk_free_limit", _size(0, _BYTES_MAX),
-            "free disk space below which publishers are blocked"),
+    Setting("vm_memory_high_watermark_paging_ratio", "vm_memory_high_watermark_paging_ratio",
+            _share, "share of that limit above which bodies of transient queues go to disk"),
+    Setting("disk_free_limit.absolute", "disk_free_limit_absolute", _size(0, _BYTES_MAX),
+            "free disk space below which publishers are blocked (default: 50MB)"),
+    Setting("disk_free_limit.relative", "disk_free_limit_relative", _multiple,
+            "the same, so many times the machine's memory"),
     Setting("raft.wal_max_size_bytes", "raft_wal_max_size_bytes", _size(1_048_576, 2**40),
             "bytes written until the log's oldest are reclaimed; an eighth is one file"),
+    Setting("raft.segment_max_entries", "raft_segment_max_entries", _whole(1, 65_535, "entries"),
+            "nothing: taken because RabbitMQ takes it, the log has no segments"),
     Setting("default_user", "default_user", _word, "user made in an empty data directory"),
     Setting("default_pass", "default_pass", _word, "that user's password"),
     Setting("default_vhost", "default_vhost", _word, "vhost made in an empty data directory"),

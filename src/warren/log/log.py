@@ -14,7 +14,7 @@ from warren.log.config import LogConfig
 from warren.log.group import GroupLog
 from warren.log.listener import LogListener, Replayer
 from warren.log.recovery import Recovery
-from warren.log.salvage import ForgetJob
+from warren.log.salvage import ForgetJob, NoteJob
 from warren.log.spares import Spares
 from warren.log.store import Store
 from warren.log.wal import Wal
@@ -98,6 +98,15 @@ class Log:
         `looked_through`.
         """
         return self._store.salvaged
+
+    @property
+    def looked_upto(self) -> int:
+        """Up to which group all were looked through for those, in earlier lives; -1 for none."""
+        return int(self._store.looked_upto)
+
+    def note_looked(self, upto: int) -> None:
+        """All groups up to one were looked through, and what came of it is durable."""
+        self._store.executor.submit("compact", NoteJob(self._store, upto))
 
     def looked_through(self) -> None:
         """What no file has is known now, and what says so is durable: forget the damage."""

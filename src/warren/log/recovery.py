@@ -33,7 +33,7 @@ from warren.log.manifest import (
     load,
     log_path,
 )
-from warren.log.salvage import Salvage, note
+from warren.log.salvage import NOTHING, Salvage, note, noted
 from warren.log.scan import Indexer, Scan, Visitor
 from warren.log.spares import Spares
 from warren.log.store import Store
@@ -173,6 +173,7 @@ class Recovery:
                 continue
             if f"{DIRECTORY}/{name}" == SALVAGE_PATH:
                 self._store.salvaged = True
+                self._store.looked_upto = noted(self._store.disk)
                 continue
             if name != "MANIFEST.tmp" and not (
                 is_numbered(name, ".log") or is_numbered(name, ".idx")
@@ -344,6 +345,7 @@ class Recovery:
         if self._salvaged:
             note(disk, str(self._doubt))
             self._store.salvaged = True
+            self._store.looked_upto = NOTHING
         if self._torn or newest.closed:
             handle.truncate(newest.end)
             newest.reserved = newest.end

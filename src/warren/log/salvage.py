@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from warren.log.reading import Span
     from warren.log.store import Store
 
+NOTHING: Final = -1
+"""In the place of a group, where none was looked through."""
+LOOKED: Final = "looked through up to group "
+NOTE_BYTES_MAX: Final = 65_536
 STEP_BYTES: Final = 65_536
 """How much is read at a time to find a round's header."""
 
@@ -197,19 +201,54 @@ def gaps(batches: list[Batch], first: i64, last: i64) -> list[tuple[int, int]]:
     return missing
 
 
-def note(disk: Disk, problem: str) -> None:
+def note(disk: Disk, problem: str, looked_upto: int = NOTHING) -> None:
     """Write down that a damaged log is about to be taken for whole. Blocks; raises `OSError`.
 
-    Only that the file is there counts; what it says is for people.
+    That the file is there says so. What it says is for people, but for the last line: which groups
+    were looked through since, and what came of it is durable.
     """
+    text = f"{problem}\n"
+    if looked_upto != NOTHING:
+        text += f"{LOOKED}{looked_upto}\n"
     handle = disk.open(SALVAGE_PATH, create=True)
     try:
         handle.truncate(0)
-        handle.write([f"{problem}\n".encode()], 0)
+        handle.write([text.encode()], 0)
         handle.sync()
     finally:
         handle.close()
     disk.sync_directory(DIRECTORY)
+
+
+def noted(disk: Disk) -> int:
+    """Up to which group all were looked through, as `note` wrote it; `NOTHING` if none was.
+
+    Blocks; raises `OSError`.
+    """
+    handle = disk.open(SALVAGE_PATH)
+    try:
+        data = handle.read(0, min(handle.size_bytes(), NOTE_BYTES_MAX))
+    finally:
+        handle.close()
+    _, mark, number = data.rpartition(b"\n" + LOOKED.encode())
+    # A crash may have left some of it.
+    whole = number.endswith(b"\n") and number[:-1].isdigit()
+    return int(number[:-1]) if mark and whole else NOTHING
+
+
+@final
+class NoteJob(Job):
+    """Writes down up to which group all were looked through."""
+
+    def __init__(self, store: Store, looked_upto: int) -> None:
+        self._store = store
+        self._looked_upto = looked_upto
+
+    def run(self) -> None:
+        note(self._store.disk, "a start went on over damage", self._looked_upto)
+
+    def done(self, error: BaseException | None) -> None:
+        """Where it cannot be written, the next start looks at more than it would have to."""
 
 
 @final

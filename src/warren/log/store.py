@@ -35,6 +35,7 @@ class Store:
             where that is none which 0.1.0 could not read.
         version_due: What it has to say before anything more is written.
         salvaged: Whether messages may be in no file that their groups' snapshots still count.
+        looked_upto: Up to which group all were looked through for such; -1 if none was.
         brief_rounds: Whether brief rounds may keep the node's thread.
         failure: What stopped the log for good, or None.
     """
@@ -59,6 +60,7 @@ class Store:
         self.version_due: i64 = 0
         self.dropping: set[int] = set()
         self.salvaged = False
+        self.looked_upto: i64 = -1
         self.brief_rounds = False
         self.failure: BaseException | None = None
 

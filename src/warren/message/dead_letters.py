@@ -8,7 +8,7 @@ routing has to know of such a message is here.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -28,7 +28,6 @@ class DeadLetter:
 
     Attributes:
         keys: All routing keys that count, the message's own first; none if it leads nowhere.
-        headers: As those who receive it see them.
         persistent: Whether it asks to survive a restart.
         prioritised: Whether it has a priority.
         deaths: The queues that it died in, the last one first, and whether a client rejected it
@@ -39,17 +38,19 @@ class DeadLetter:
     def __init__(
         self,
         keys: list[str],
-        headers: Table,
         persistent: bool,
         prioritised: bool,
         deaths: list[tuple[str, bool]],
     ) -> None:
         self.keys: list[str] = keys
-        self.headers: Table = headers
         self.persistent: bool = persistent
         self.prioritised: bool = prioritised
         self.deaths: list[tuple[str, bool]] = deaths
         self.life_ms: i64 = -1
+
+    @abstractmethod
+    def headers(self) -> Table:
+        """The headers as those who receive it see them, where routing needs them."""
 
     @abstractmethod
     def properties(self) -> MessageProperties:
@@ -69,7 +70,14 @@ class DeadLetter:
 
 
 class DeadLetters:
-    """Makes dead letters of the messages of one queue."""
+    """Makes dead letters of the messages of one queue.
+
+    Attributes:
+        flavour: As what they are stored, for `message.flavours`.
+    """
+
+    def __init__(self) -> None:
+        self.flavour: i64 = 0
 
     @abstractmethod
     def aim(self, exchange: str, key: str | None) -> None:
@@ -91,3 +99,35 @@ class DeadLetters:
     @abstractmethod
     def record(self) -> bytes:
         """The dead letter of the message that was looked at last."""
+
+
+@final
+class NoLetter(DeadLetter):
+    """One of a message that cannot be read: it leads nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__([], True, False, [])
+
+    def headers(self) -> Table:
+        """None of its headers are known."""
+        return {}
+
+    def properties(self) -> MessageProperties:
+        """Nothing is known of it."""
+        return MessageProperties()
+
+
+@final
+class NoLetters(DeadLetters):
+    """Makes letters of messages that cannot be read."""
+
+    def aim(self, exchange: str, key: str | None) -> None:
+        """They go nowhere, wherever the queue's others go."""
+
+    def make(self, record: bytes, reason: i64, failed: i64, now_ms: i64) -> DeadLetter:
+        """Look at none of it."""
+        return NoLetter()
+
+    def record(self) -> bytes:
+        """Give nothing: there is nowhere to put it."""
+        return b""

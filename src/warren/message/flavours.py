@@ -3,13 +3,15 @@
 Messages are kept as they came, and converted where another protocol reads them. All records of a
 batch are of one flavour, which stands in the batch's header; numbers are given out here, once and
 for ever. A release meets flavours that it does not know where a later one wrote a disk or leads a
-queue: it keeps, replicates and removes such messages like others, and hands out none of them.
+queue: it keeps, replicates and removes such messages like others, and hands out none of them. What
+is asked of a record here has an answer for these as well, which says nothing of the message; only
+to read one raises `UnknownFlavour`, so that `is_known` is to be asked before.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Final
+from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -20,7 +22,7 @@ from warren.message.amqp091.dead_letters import PublishDeadLetters
 from warren.message.amqp091.delayed import PublishDelayed
 from warren.message.amqp091.envelope import PublishEnvelope
 from warren.message.amqp091.record import RecordCheck
-from warren.message.dead_letters import DeadLetters
+from warren.message.dead_letters import DeadLetter, DeadLetters, NoLetters
 from warren.message.delays import delay_of
 from warren.message.envelope import Envelope
 
@@ -63,37 +65,39 @@ def _other(flavour: i64) -> Flavour:
     return found
 
 
-def check_of(flavour: i64) -> RecordCheck:
+def check_of(flavour: i64) -> RecordCheck | None:
     """What tells whether bytes from elsewhere are records of a flavour.
 
-    Raises:
-        UnknownFlavour: Only a later release can tell.
+    None where only a later release can tell: no node of this one has stored such a record.
     """
-    if flavour != AMQP091:
-        raise UnknownFlavour(int(flavour))
-    return RecordCheck()
+    return RecordCheck() if flavour == AMQP091 else None
 
 
 def content_bytes(flavour: i64, data: bytes, at: i64, with_properties: bool) -> i64:
     """The size of the body of the record at `at`, and of the properties if these count.
 
-    Raises:
-        UnknownFlavour: Only a later release can tell.
+    -1 where only a later release can tell.
     """
     if flavour != AMQP091:
-        return _other(flavour).content_bytes(data, at, with_properties)
+        other = OTHERS.get(int(flavour))
+        return -1 if other is None else other.content_bytes(data, at, with_properties)
     return amqp091_record.content_bytes(data, at, with_properties)
 
 
 def priority_of(flavour: i64, data: bytes, at: i64) -> i64:
-    """The priority of the record at `at`; -1 if it has none.
-
-    Raises:
-        UnknownFlavour: Only a later release can tell.
-    """
+    """The priority of the record at `at`; -1 if it has none, or only a later release can tell."""
     if flavour != AMQP091:
-        return _other(flavour).priority(data, at)
+        other = OTHERS.get(int(flavour))
+        return -1 if other is None else other.priority(data, at)
     return amqp091_record.priority_of(data, at)
+
+
+def failures_of(flavour: i64, data: bytes, at: i64) -> i64:
+    """How often deliveries of the record at `at` failed in queues that it was in before.
+
+    0 where only a later release can tell.
+    """
+    return amqp091_record.failures_of(data, at) if flavour == AMQP091 else 0
 
 
 def envelope_of(flavour: i64, data: bytes, at: i64, end: i64) -> Envelope:
@@ -133,29 +137,50 @@ def made(message: Envelope, notes_keys: bool) -> bytes:
 def delay_in(flavour: i64, data: bytes) -> i64:
     """For how many milliseconds the message in the record that data begins with is to be delayed.
 
-    Raises:
-        UnknownFlavour: Only a later release can tell.
+    0 where only a later release can tell.
     """
+    if not is_known(flavour):
+        return 0
     return delay_of(envelope_of(flavour, data, 0, len(data)).properties().headers)
 
 
 def delayed_of(flavour: i64) -> DeadLetters:
-    """What makes of records of a flavour that were delayed what goes on.
-
-    Raises:
-        UnknownFlavour: Only a later release can read them.
-    """
-    if flavour != AMQP091:
-        raise UnknownFlavour(int(flavour))
-    return PublishDelayed()
+    """What makes of records of a flavour that were delayed what goes on; see `dead_letters_of`."""
+    if not is_known(flavour):
+        return NoLetters()
+    return PublishDelayed() if flavour == AMQP091 else ConvertedLetters(flavour, PublishDelayed())
 
 
 def dead_letters_of(flavour: i64, queue: str) -> DeadLetters:
     """What makes dead letters of records of a flavour, for a queue of that name.
 
-    Raises:
-        UnknownFlavour: Only a later release can read them.
+    They are AMQP 0-9-1, whose headers tell of deaths. Those of records that only a later release
+    can read lead nowhere; but queues do not give such records away.
     """
-    if flavour != AMQP091:
-        raise UnknownFlavour(int(flavour))
-    return PublishDeadLetters(queue)
+    if not is_known(flavour):
+        return NoLetters()
+    letters = PublishDeadLetters(queue)
+    return letters if flavour == AMQP091 else ConvertedLetters(flavour, letters)
+
+
+@final
+class ConvertedLetters(DeadLetters):
+    """Makes letters of records of another flavour, as if they had been published with 0-9-1."""
+
+    def __init__(self, flavour: i64, letters: DeadLetters) -> None:
+        super().__init__()
+        self._of: i64 = flavour
+        self._letters: DeadLetters = letters
+
+    def aim(self, exchange: str, key: str | None) -> None:
+        """Say where they go from now on."""
+        self._letters.aim(exchange, key)
+
+    def make(self, record: bytes, reason: i64, failed: i64, now_ms: i64) -> DeadLetter:
+        """Look at a message that died."""
+        converted = as_amqp091(self._of, record, 0, len(record))
+        return self._letters.make(converted, reason, failed, now_ms)
+
+    def record(self) -> bytes:
+        """The letter of the message that was looked at last."""
+        return self._letters.record()

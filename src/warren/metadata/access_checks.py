@@ -50,7 +50,7 @@ from warren.metadata.passwords import (
     SCHEMES,
     is_argon2,
 )
-from warren.metadata.patterns import Pattern, PatternError
+from warren.metadata.patterns import PatternError, new_pattern
 from warren.metadata.policy_keys import json_term
 from warren.metadata.tables import VhostRecord
 from warren.metadata.vhosts import DEFAULT_QUEUE_TYPE, DESCRIPTION, PROTECTED, TAGS
@@ -324,7 +324,7 @@ def check_pattern(pattern: str) -> None:
     if len(_bytes(pattern)) > PATTERN_BYTES_MAX:
         raise Refusal(PRECONDITION_FAILED, f"a pattern must not exceed {PATTERN_BYTES_MAX} bytes")
     try:
-        Pattern(pattern)
+        new_pattern(pattern)
     except PatternError as error:
         raise Refusal(
             PRECONDITION_FAILED, f"regular expression '{pattern}' is invalid: {error}"

@@ -11,7 +11,7 @@ from typing import Final
 from warren.errors import CorruptRecord, Refusal, StorageError
 from warren.ids import life_of
 from warren.limits import RECENT_COUNT_MAX, SHORTSTR_BYTES_MAX
-from warren.message.flavours import check_of, is_known
+from warren.message.flavours import check_of
 from warren.metadata.access_checks import (
     OF_USERS,
     OF_VHOSTS,
@@ -161,9 +161,9 @@ def _problem_of_name(name: str) -> str:
 def _problem_of_records(command: KeepRecent) -> str:
     if len(command.records) > RECENT_COUNT_MAX:
         return "more messages than an exchange keeps"
-    if not is_known(command.flavour):
-        return f"messages of flavour {command.flavour}"
     check = check_of(command.flavour)
+    if check is None:
+        return f"messages of flavour {command.flavour}"
     for record in command.records:
         if not check.passes(record, 0, len(record)):
             return "a message that is none"

@@ -20,6 +20,8 @@ from typing import Any, Final, final
 
 from mypy_extensions import trait
 
+from warren.metadata.posix_classes import as_python, unknown_class
+
 NAME_LENGTH: Final = 255
 """Characters of the longest name by which ways to match are counted."""
 
@@ -40,6 +42,21 @@ class PatternError(ValueError):
     """What is no regular expression, or one that could not be matched in bounded time."""
 
 
+def new_pattern(text: str) -> Pattern:
+    """A pattern of an operator's, which names no class of characters that there is not.
+
+    One that does may be in the tables already: there it matches as Python reads it.
+
+    Raises:
+        PatternError: The text says why.
+    """
+    pattern = Pattern(text)
+    unknown = unknown_class(text)
+    if unknown:
+        raise PatternError(f"there is no class {unknown}")
+    return pattern
+
+
 @final
 class Pattern:
     """One regular expression, which may match anywhere in a name.
@@ -50,6 +67,7 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         try:
+            text = as_python(text)
             self._tried: re.Pattern[str] | None = re.compile(text)
             tree = parser.parse(text)
             flags: int = tree.state.flags

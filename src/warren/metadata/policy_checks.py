@@ -17,12 +17,15 @@ from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.limits import PATTERN_BYTES_MAX
 from warren.metadata.commands import ClearPolicy, SetPolicy
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.patterns import Pattern, PatternError
+from warren.metadata.patterns import PatternError, new_pattern
 from warren.metadata.policies import APPLY_TO
 from warren.metadata.policy_keys import BY_NAME, json_term
 from warren.queue_types import DELAYED_RETRY_MAX, DELAYED_RETRY_MIN, DELAYED_RETRY_TYPE
 
 PRIORITY_MAX: Final = 2**31 - 1
+OLD_LOCATOR: Final = "queue-master-locator"
+"""Unlike the argument of that name no older setting of policies is an alias: RabbitMQ refuses it
+before it looks at any other."""
 DISABLED: Final = "disabled"
 """That nothing waits which returns."""
 NOT_YET: Final = (
@@ -60,7 +63,7 @@ def check_set_policy(
     if len(pattern.encode()) > PATTERN_BYTES_MAX:
         raise Refusal(PRECONDITION_FAILED, f"pattern must not exceed {PATTERN_BYTES_MAX} bytes")
     try:
-        Pattern(pattern)
+        new_pattern(pattern)
     except PatternError as error:
         raise Refusal(
             PRECONDITION_FAILED,
@@ -119,6 +122,10 @@ def check_settings(operator: bool, settings: dict[str, Any]) -> None:
     Raises:
         Refusal: Some are.
     """
+    if OLD_LOCATOR in settings:
+        raise Refusal(
+            PRECONDITION_FAILED, f"use of deprecated {OLD_LOCATOR} argument is not permitted"
+        )
     unknown: list[str] = []
     for name in sorted(settings):
         key = BY_NAME.get(name)

@@ -17,7 +17,9 @@ from typing import Any, Final, final
 from warren.queue_types import (
     DELIVERY_LIMIT,
     DROP_HEAD,
+    LAZY,
     QUEUE_LEADER_LOCATOR,
+    QUEUE_MODE,
     REJECT_PUBLISH,
     REJECT_PUBLISH_DLX,
     TARGET_GROUP_SIZE,
@@ -237,7 +239,7 @@ KEYS: Final = (
     PolicyKey(
         QUEUE_LEADER_LOCATOR, "queue leader locator value", words=LOCATORS, with_argument=FIRST
     ),
-    PolicyKey("queue-mode", "queue-mode value", words=("default", "lazy")),
+    PolicyKey(QUEUE_MODE, "queue-mode value", words=("default", LAZY)),
     PolicyKey("queue-version", "queue-version value", least=1, most=2, operator=True),
     PolicyKey("stream-filter-size-bytes", "filter size. Valid range is 16-255", least=16, most=255),
     PolicyKey("stream-max-segment-size-bytes", "segment size", least=0, most=SEGMENT_BYTES_MAX),

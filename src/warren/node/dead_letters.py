@@ -107,8 +107,9 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
     def tick(self) -> None:
         """Go on where the disk had no room, and where what was in vain need not be any more.
 
-        A look at each queue a tick, and at where its letters go if any route has changed; what is
-        tried again then is bounded for each queue, as ever.
+        A look at each queue a tick that has some on their way, and at those that had no room for
+        them; and at where its letters go if any route has changed. What is tried again then is
+        bounded for each queue, as ever.
         """
         if self._due or self._forwarding:
             self._begin()
@@ -118,7 +119,9 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
             tables = self._metadata.vhosts.get(forwarding.queue.vhost)
             if tables is None or forwarding.underway() == 0 or not forwarding.queue.forwards():
                 del self._underway[group_id]
-            elif is_back:
+                continue
+            forwarding.look_for_room()
+            if is_back:
                 forwarding.hurry()
             elif tables.router.generation != forwarding.looked_at:
                 forwarding.looked_at = tables.router.generation
@@ -227,7 +230,7 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         if tables is None:
             return 0
         router = tables.router
-        if letter is not self._letter or router.generation != self._generation:
+        if router.generation != self._generation or not self._goes_like(letter):
             self._letter = None
             self._keepers = []
             names = self._names(letter)
@@ -247,6 +250,13 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
             self._gather(record, letter, flavour)
         return len(record)
 
+    def _goes_like(self, letter: DeadLetter) -> bool:
+        """Whether it goes where the one did whose route is known."""
+        last = self._letter
+        if letter is last:
+            return True
+        return last is not None and letter.keys is last.keys and letter.deaths is last.deaths
+
     def _names(self, letter: DeadLetter) -> list[str]:
         """The queues to which a dead letter goes."""
         router = self._metadata.vhosts[self._vhost].router
@@ -256,13 +266,13 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
             return []
         if not exchange:
             return router.route_keys(exchange, keys)
+        headers = letter.headers() if router.by_message(exchange) else None
         properties = letter.properties() if router.needs_properties(exchange) else None
         if router.keeps(exchange):
-            keepers = self._keepers
-            return router.route_kept(exchange, keys, letter.headers, properties, keepers)
+            return router.route_kept(exchange, keys, headers, properties, self._keepers)
         if len(keys) > 1:
-            return router.route_keys(exchange, keys, letter.headers, properties)
-        return router.route(exchange, keys[0], letter.headers, properties)
+            return router.route_keys(exchange, keys, headers, properties)
+        return router.route(exchange, keys[0], headers, properties)
 
     def _goes_round(self, letter: DeadLetter, queue: str) -> bool:
         """Whether a queue is not to have a dead letter, because it would go round for ever."""
@@ -317,4 +327,4 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         self._lengths = BytesWriter()
         self._bytes = 0
         for queue in self._targets:
-            queue.publish(records, lengths, count, self._persistent, None, self._flavour)
+            queue.publish(records, lengths, count, self._persistent, None, self._flavour, -1, True)

@@ -73,6 +73,7 @@ from warren.protocols.client import ClientConnection, EndOfTurn
 from warren.protocols.output import Output
 from warren.queues.dead_letters import DeadLettering
 from warren.queues.forwarding import Forwarding
+from warren.queues.paging import Pages
 from warren.queues.queue import Queue
 from warren.raft.state import Options
 from warren.vhost.handle import VhostHandle
@@ -125,6 +126,7 @@ class Node(Loop):
         self.log: Log = Log(disk, executor, settings.log, NodeLogListener(self))
         self.commands_soft_limit = settings.commands_soft_limit
         self.part_runs = settings.part_runs
+        self.pages = Pages(disk, executor, warn)
         self.uid: bytes = settings.node_uid
         drawn = random.bytes(NONCE_BYTES)
         self.nonce: bytes = settings.life or drawn
@@ -313,6 +315,8 @@ class Node(Loop):
         settings = self.settings
         replayer = NodeReplayer(settings.node_name, settings.salvage, len(settings.former_uid) > 0)
         self.log.recover(replayer)
+        if self.pages is not None:
+            self.pages.clear()
         self.repairs.take(replayer)
         self.announcer.first_round = self.log.round_number
         self.store.recover(replayer)
@@ -359,6 +363,8 @@ class Node(Loop):
             work = self._works.popleft()
             if not work.go_on():
                 self._works.append(work)
+        if self.timers.more or self.timers.behind():
+            self.timers.go_on(self.monotonic_ms())
         self._serve_queues()
         self.cluster.go_on()
         self.cluster.work()
@@ -402,6 +408,7 @@ class Node(Loop):
             or len(self._to_tick) > 0
             or self._pulses_due
             or self._appended_urgent
+            or self.timers.more
             or self.cluster.has_work
         )
 
@@ -461,6 +468,9 @@ class Node(Loop):
         limit = self.settings.memory_limit_bytes
         if limit:
             self._set_alarm(ALARM_MEMORY, memory_bytes > limit)
+        paging = self.settings.paging_limit_bytes
+        if paging and self.pages is not None and not self._alarms & ALARM_DISK:
+            self.pages.tick(memory_bytes - paging)
         if not self._to_tick:
             self._to_tick.extend(self.connections.values())
             self._tick_connections()

@@ -31,10 +31,12 @@ from warren.queue_types import (
     DELIVERY_LIMIT,
     DISCONNECTED_TIMEOUT,
     EXPIRES,
+    LAZY,
     MAX_LENGTH,
     MAX_LENGTH_BYTES,
     MESSAGE_TTL,
     OVERFLOW,
+    QUEUE_MODE,
     REJECT_PUBLISH,
     REJECT_PUBLISH_DLX,
     X_SINGLE_ACTIVE_CONSUMER,
@@ -114,6 +116,7 @@ class QueuePolicies(Work):
         if tables is not None:
             said = EffectiveSettings(tables, record.name, record.kind, record.arguments)
             queue.set_expires(said.number(EXPIRES, -1))
+            queue.set_lazy(said.text(QUEUE_MODE) == LAZY)
             queue.set_message_ttl(said.number(MESSAGE_TTL, -1))
             most = said.number(MAX_LENGTH, -1)
             overflow = said.text(OVERFLOW)

@@ -55,6 +55,11 @@ WHOLE_TRANSFERS: Final = 2
 """So often a successor is to have all entries first."""
 
 
+LOOKS_AT_ONCE: Final = 256
+"""So many queues are looked through at a time for what is gone, by their groups: where the node
+ends before it is through, the next life goes on behind those that are done."""
+
+
 RUNS_SAID: Final = 20
 """A line of the log names so many runs of messages."""
 
@@ -117,8 +122,17 @@ class Repairs:
         """Queues that could not be replayed at the start of this life."""
         self._doubtful: bool = False
         """Whether the log of this life may lack what nobody knows of."""
+        self._to_look: list[LoggedQueue] = []
+        """Queues that are to be looked through for that, the next one last if `_in_order`."""
+        self._in_order: bool = True
         self._looking: list[LoggedQueue] = []
-        """Queues that are looked through for that."""
+        """Those that are."""
+        self._looked_upto: i64 = -1
+        """Up to which group all need no look, as is written down."""
+        self._done_upto: i64 = -1
+        """Up to which they need none once the log is at `_done_round`; not above what is noted if
+        that is not known."""
+        self._done_round: i64 = 0
         self._looked_round: i64 = 0
         """The round of the log with which all that came of the look is durable; 0 before."""
         self._holes: list[int] = []
@@ -157,6 +171,8 @@ class Repairs:
                     "a start before this one went on over damage in the log, and ended before it "
                     "had looked through all that is left; this one looks again"
                 )
+            if not replayer.doubts:
+                self._looked_upto = self._log.looked_upto
             self._doubtful = True
         for group_id, error in replayer.damaged.items():
             recovered = replayer.groups.pop(group_id, None)
@@ -175,9 +191,9 @@ class Repairs:
                 self._loop.log_warning(
                     f"messages that had left {queue} may come again, redelivered: {error}"
                 )
-        if self._doubtful:
-            self._looking.append(queue)
-            queue.look_for_gaps()
+        if self._doubtful and queue.group_id > self._looked_upto:
+            self._to_look.append(queue)
+            self._in_order = False
 
     def halts(self, group_id: int) -> bool:
         """Whether a queue could not be started here because its log is damaged."""
@@ -296,6 +312,8 @@ class Repairs:
 
     def tick(self, now_ms: i64) -> None:
         """Try again, about once a second, what could not be done."""
+        if self._to_look:
+            self._look()
         if now_ms < self._due_ms:
             return
         if not (
@@ -324,10 +342,51 @@ class Repairs:
         if self._doubtful:
             self._end_look()
 
+    def _look(self) -> None:
+        """Begin to look through some more queues, those of the lowest groups first."""
+        self._looking = [queue for queue in self._looking if queue.looking()]
+        room = LOOKS_AT_ONCE - len(self._looking)
+        if room <= 0:
+            return
+        if not self._in_order:
+            self._in_order = True
+            self._to_look.sort(key=_group_of, reverse=True)
+        while self._to_look and room > 0:
+            room -= 1
+            queue = self._to_look.pop()
+            if not queue.deleted:
+                self._looking.append(queue)
+                queue.look_for_gaps()
+
+    def _note_looked(self) -> None:
+        """Write down up to which group the look is through, once what came of it is durable."""
+        if self._done_upto > self._looked_upto:
+            if self._log.idle or self._log.round_number >= self._done_round:
+                self._looked_upto = self._done_upto
+                self._log.note_looked(int(self._looked_upto))
+            return
+        hosting = self._hosting
+        known = self._cluster.session > 0 and hosting is not None and hosting.furnished()
+        if not known or not self._in_order:
+            # There may be more to look through.
+            return
+        left = [int(queue.group_id) for queue in self._looking]
+        left.extend(int(queue.group_id) for queue in self._to_look[-1:])
+        left.extend(self._damaged)
+        left.extend(self._holes)
+        left.extend(self._unfit)
+        if left:
+            # One round may be under way; what was appended since goes into the next one.
+            self._done_upto = min(left) - 1
+            self._done_round = self._log.round_number + 2
+
     def _end_look(self) -> None:
         """Forget about the damage once all was looked through, and what came of it is durable."""
         self._looking = [queue for queue in self._looking if queue.looking()]
-        if self._looking or self._damaged or self._holes or not self._cluster.session:
+        if self._log.salvaged:
+            self._note_looked()
+        looks = len(self._to_look) + len(self._looking) > 0
+        if looks or self._damaged or self._holes or not self._cluster.session:
             self._looked_round = 0
         elif self._looked_round == 0:
             # One round may be under way; what was appended since goes into the next one.
@@ -540,3 +599,7 @@ class Repairs:
                 f"{queue} gets another copy on node {check.peer}, whose disk is damaged"
             )
             self._store.submit(renew_copy(record, check.peer, self._placing.new_group()), None)
+
+
+def _group_of(queue: LoggedQueue) -> int:
+    return int(queue.group_id)

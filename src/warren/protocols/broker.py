@@ -59,6 +59,7 @@ class Settings:
         max_message_bytes: Largest body that may be published.
         log: The log's; the node draws the salt.
         memory_limit_bytes: More memory than this raises the memory alarm; 0 for never.
+        paging_limit_bytes: Above this, bodies of queues in memory go to disk; 0 for never.
         default_vhost, default_user, default_password: Made where the data directory is empty.
         loopback_users: Users that may connect from this machine only.
         mechanisms: SASL mechanisms by which clients may log in.
@@ -112,6 +113,7 @@ class Settings:
         self.max_message_bytes: int = 16_777_216
         self.log: LogConfig = LogConfig()
         self.memory_limit_bytes: int = 0
+        self.paging_limit_bytes: int = 0
         self.default_vhost: str = "/"
         self.default_user: str = "guest"
         self.default_password: str = "guest"

@@ -15,6 +15,7 @@ from librt.strings import read_i32_le
 from mypy_extensions import i64, trait
 
 from warren.log.batch import Batch
+from warren.log.facts import failures_at
 from warren.message.dead_letters import MAXLEN, DeadLetter, DeadLetters
 from warren.message.flavours import AMQP091, dead_letters_of
 from warren.queues.fifo.dead_letters import Dead
@@ -200,7 +201,7 @@ class DeadLettering(Fetching, FlowControlled):
             self.rejected_bytes -= len(record)
             letters = self._letters_of(flavour)
             letter = letters.make(record, MAXLEN, 0, now_ms)
-            most_bytes -= router.take(letter, letters, MAXLEN, flavour)
+            most_bytes -= router.take(letter, letters, MAXLEN, letters.flavour)
             most -= 1
         if gone:
             queue.dead_lettered([gone])
@@ -236,8 +237,10 @@ class DeadLettering(Fetching, FlowControlled):
         position = self._first - batch.first
         taken: i64 = 0
         for at in range(position, position + count):
-            letter = letters.make(batch.record(at), dead.reason, failed, now_ms)
-            taken += router.take(letter, letters, dead.reason, batch.flavour)
+            # The record's note has those of before.
+            here = failed - failures_at(batch.facts, at)
+            letter = letters.make(batch.record(at), dead.reason, here, now_ms)
+            taken += router.take(letter, letters, dead.reason, letters.flavour)
         return taken
 
     def _letters_of(self, flavour: i64) -> DeadLetters:

@@ -11,6 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from warren.limits import DUE_COST
 from warren.log.facts import PRIORITIES
 from warren.message.flavours import AMQP091
 from warren.pending import PendingReply, PendingRequest
@@ -98,6 +99,18 @@ class FifoQueue(GatheringQueue):
         else:
             self.host.queue_unused(self)
 
+    def due_cost(self) -> i64:
+        """What a call of `due` takes of a turn at most, with what it brings about."""
+        fifo = self.fifo
+        if not fifo.minds_time():
+            return DUE_COST
+        count = fifo.ready.count + fifo.delayed.count + fifo.schedule.count
+        return DUE_COST + min(count, fifo.return_max)
+
+    def is_overdue(self) -> bool:
+        """Whether more messages have expired than one turn has leave."""
+        return self.fifo.overdue()
+
     def _mind_expiry(self) -> None:
         """In a queue of this node, have the next messages expire when it is time."""
         expires_ms = self.fifo.next_expiry()
@@ -123,12 +136,13 @@ class FifoQueue(GatheringQueue):
         run: PublishRun | None,
         flavour: i64 = AMQP091,
         life_ms: i64 = -1,
+        noted: bool = False,
     ) -> None:
         """Gather message records, or reject those that there is no room for."""
         if self._may_reject(count):
-            self._admit(Publish(records, lengths, count, persistent, run, flavour, life_ms))
+            self._admit(Publish(records, lengths, count, persistent, run, flavour, life_ms, noted))
         else:
-            super().publish(records, lengths, count, persistent, run, flavour, life_ms)
+            super().publish(records, lengths, count, persistent, run, flavour, life_ms, noted)
 
     def _may_reject(self, count: i64) -> bool:
         """Whether there may be no room for so many messages more."""
@@ -137,6 +151,15 @@ class FifoQueue(GatheringQueue):
             return False
         room = config.max_length - self.fifo.ready_count() - self._pending
         return config.max_bytes >= 0 or count > room
+
+    def is_full(self) -> bool:
+        """Whether one more message would be rejected for want of room."""
+        config = self.fifo.config
+        if not config.rejects or self.deleted:
+            return False
+        return (0 <= config.max_length <= self.fifo.ready_count()) or (
+            0 <= config.max_bytes <= self.fifo.ready.bytes
+        )
 
     def _admit(self, publish: Publish) -> None:
         """Take what there is room for now, behind all that came before, and reject the rest.
@@ -184,6 +207,7 @@ class FifoQueue(GatheringQueue):
             publish.run,
             publish.flavour,
             publish.life_ms,
+            publish.noted,
         )
 
     def act(self, effects: Effects) -> None:

@@ -34,6 +34,7 @@ class Publish:
         run: PublishRun | None,
         flavour: i64 = AMQP091,
         life_ms: i64 = -1,
+        noted: bool = False,
     ) -> None:
         self.records: bytes = records
         self.lengths: bytes = lengths
@@ -42,6 +43,7 @@ class Publish:
         self.run: PublishRun | None = run
         self.flavour: i64 = flavour
         self.life_ms: i64 = life_ms
+        self.noted: bool = noted
         self.at: i64 = 0
         self._offset: i64 = 0
         """Where in the records those begin that are left."""

@@ -21,6 +21,7 @@ from librt.strings import BytesWriter, write_i32_le
 from mypy_extensions import i32, i64, trait
 
 from warren.log.batch import Batch
+from warren.log.facts import failures_at
 from warren.message.dead_letters import DeadLetter, DeadLetters
 from warren.message.flavours import AMQP091, dead_letters_of, delayed_of
 from warren.pending import PendingResult, Result
@@ -37,6 +38,12 @@ TURN_MESSAGES: Final = 256
 """So many are sent in one turn."""
 UNDERWAY_BYTES: Final = 16_777_216
 """No more of them are taken while those on their way take so much."""
+BEHIND_LETTERS: Final = 1_024
+"""With more than these left to send, publishers to their queue wait for some of them, ..."""
+CATCH_UP_LETTERS: Final = 256
+"""which are so many, before the next input of each, ..."""
+CATCH_UP_MS_MAX: Final = 100
+"""and no longer than this; nor if none has got to where it belongs for that time."""
 RETRY_MS: Final = 1_000
 """A dead letter that did not get to where it belongs is tried again after this time, ..."""
 RETRY_MS_MAX: Final = 60_000
@@ -80,6 +87,7 @@ class OutgoingLetter(Publisher):
         again_ms: When it is tried again, in monotonic time.
         routed: As of which generation of routes it was sent the last time.
         lacks: Whether one of its queues is not here yet.
+        full: Queues that had no room for it the last time.
         doubted: Whether it had no route, and the tables are asked whether that is so.
         sure: Whether they have answered: what it is routed by is no older than that.
     """
@@ -96,6 +104,7 @@ class OutgoingLetter(Publisher):
         self.again_ms: i64 = 0
         self.routed: i64 = 0
         self.lacks: bool = False
+        self.full: list[Queue] = []
         self.doubted: bool = False
         self.sure: bool = False
         self._forwarding: Forwarding = forwarding
@@ -123,20 +132,26 @@ class OutgoingLetter(Publisher):
             self._forwarding.answered(self, done)
             return
         self._targets = left
+        self.full = []
         self.waiting = len(left)
         size = BytesWriter()
         write_i32_le(size, i32(len(record)))
         lengths = size.getvalue()
         for at, target in enumerate(left):
             run = PublishRun(self, i64(at), 1, 1)
-            target.publish(record, lengths, 1, letter.persistent, run, flavour, letter.life_ms)
+            target.publish(
+                record, lengths, 1, letter.persistent, run, flavour, letter.life_ms, True
+            )
 
     def settled(self, run: PublishRun) -> None:
         """A queue has it, or does not take it."""
         target = self._targets[run.first]
         self.waiting -= 1
-        if not (run.refused or run.rejected is not None or target.deleted):
+        if run.rejected is not None:
+            self.full.append(target)
+        elif not (run.refused or target.deleted):
             self._confirmed.append(target.name)
+            self._forwarding.has_room(target)
         if self.waiting == 0:
             confirmed = not self.lacks
             for each in self._targets:
@@ -219,6 +234,16 @@ class Forwarding(Fetching):
         """Those whose routes that is about."""
         self._doubtful: list[OutgoingLetter] = []
         """Those that have found no route since."""
+        self._arrived: i64 = 0
+        """How many have got to where they belong."""
+        self._arrived_ms: i64 = -CATCH_UP_MS_MAX
+        """When the last of them did, in monotonic time."""
+        self._catch_up: i64 = -1
+        """Until how many have, publishers wait; negative while none does."""
+        self._catch_up_ms: i64 = 0
+        """Since when they wait."""
+        self._full: dict[Queue, None] = {}
+        """Queues that had no room for some of them, as far as is known."""
 
     def _letters_for(self, flavour: i64) -> DeadLetters:
         return delayed_of(flavour) if self.delays else dead_letters_of(flavour, self.queue.name)
@@ -238,6 +263,36 @@ class Forwarding(Fetching):
             outgoing.again_ms = 0
         self.go_on()
 
+    def look_for_room(self) -> None:
+        """Have one of them tried again for each queue that had no room and may have some now.
+
+        If that gets there, all others are tried again that the queue had no room for.
+        """
+        tried = False
+        for queue in list(self._full):
+            found: OutgoingLetter | None = None
+            for outgoing in self._failed.values():
+                if queue in outgoing.full:
+                    found = outgoing
+                    break
+            if queue.deleted or found is None:
+                del self._full[queue]
+            elif not queue.is_full():
+                found.again_ms = 0
+                tried = True
+        if tried:
+            self.go_on()
+
+    def has_room(self, queue: Queue) -> None:
+        """A queue has taken one of them: try those again at once that it had no room for."""
+        if queue not in self._full:
+            return
+        del self._full[queue]
+        for outgoing in self._failed.values():
+            if queue in outgoing.full:
+                outgoing.again_ms = 0
+        self.go_on()
+
     def routes_changed(self, generation: i64) -> None:
         """They may go elsewhere than before a generation: try again what was in vain until then."""
         if generation <= self._routes_changed:
@@ -252,6 +307,7 @@ class Forwarding(Fetching):
         """Begin with the first of what the queue has: nothing is known of what became of it."""
         self._underway = {}
         self._failed = {}
+        self._full = {}
         self._bytes = 0
         self._next = 0
         self._lead += 1
@@ -307,6 +363,27 @@ class Forwarding(Fetching):
         self._asked = []
         self.go_on()
 
+    def catching_up(self) -> bool:
+        """Whether publishers wait until more have got to where they belong; some, and some time.
+
+        Each goes to the disk a few at a time, and messages in as many as clients have: what dies
+        faster than it goes on would be read back from the disk by the time it does.
+        """
+        if self._failed or self.queue.fifo.discards.count < BEHIND_LETTERS:
+            self._catch_up = -1
+            return False
+        now_ms: i64 = self.queue.host.monotonic_ms()
+        if self._catch_up < 0:
+            if now_ms - self._arrived_ms >= CATCH_UP_MS_MAX:
+                return False
+            self._catch_up = self._arrived + CATCH_UP_LETTERS
+            self._catch_up_ms = now_ms
+            return True
+        if self._arrived < self._catch_up and now_ms - self._catch_up_ms < CATCH_UP_MS_MAX:
+            return True
+        self._catch_up = -1
+        return False
+
     def _has_room(self) -> bool:
         return len(self._underway) < self.prefetch and self._bytes < UNDERWAY_BYTES
 
@@ -328,11 +405,15 @@ class Forwarding(Fetching):
         outgoing.size = 0
         if confirmed:
             del self._underway[int(outgoing.death)]
+            self._arrived += 1
+            self._arrived_ms = self.queue.host.monotonic_ms()
             self.queue.forwarded(outgoing.death, outgoing.death)
             if self.told and not self._failed:
                 self.told = {}
         else:
             self._failed[int(outgoing.death)] = outgoing
+            for queue in outgoing.full:
+                self._full[queue] = None
             wait_ms = outgoing.wait(self.queue.host.monotonic_ms())
             if outgoing.routed < self._routes_changed:
                 outgoing.again_ms = 0
@@ -406,14 +487,15 @@ class Forwarding(Fetching):
         self._next = max(self._next, outgoing.death + 1)
         letters = self._letters_of(batch)
         record = batch.record(outgoing.number - batch.first)
-        letter = letters.make(record, outgoing.reason, outgoing.failed, self.queue.host.now_ms())
+        failed = outgoing.failed - failures_at(batch.facts, outgoing.number - batch.first)
+        letter = letters.make(record, outgoing.reason, failed, self.queue.host.now_ms())
         targets = forwarder.targets(letter, letters, outgoing.reason, outgoing.tried())
         outgoing.routed = forwarder.generation()
         outgoing.lacks = forwarder.lacks()
         dead = letters.record() if targets else b""
         outgoing.size = len(dead)
         self._bytes += outgoing.size
-        outgoing.send(targets, dead, letter, batch.flavour)
+        outgoing.send(targets, dead, letter, letters.flavour)
         return True
 
     def _letters_of(self, batch: Batch) -> DeadLetters:

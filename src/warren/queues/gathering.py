@@ -14,7 +14,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.log.batch import KIND_MESSAGES, KIND_TRANSIENT
-from warren.log.facts import PRIORITIES
+from warren.log.facts import FAILURES, PRIORITIES
 from warren.message.flavours import AMQP091, is_known, priority_of
 from warren.pending import PendingReply, PendingRequest
 from warren.queue_types import QueueType
@@ -22,7 +22,7 @@ from warren.queues.fifo import commands
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.machine import UNLIMITED
 from warren.queues.links import Link
-from warren.queues.measuring import measured
+from warren.queues.measuring import any_failed, measured
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Host, Queue
 
@@ -90,6 +90,8 @@ class GatheringQueue(Queue):
         self._persistent: bool = True
         self._prioritised: bool = False
         """Whether some of the messages gathered have a priority that counts."""
+        self._noted: bool = False
+        """Whether some of them may say that deliveries failed in queues before."""
         self._flavour: i64 = AMQP091
         self._life_ms: i64 = -1
         self._commands: BytesWriter = BytesWriter()
@@ -113,6 +115,7 @@ class GatheringQueue(Queue):
         run: PublishRun | None,
         flavour: i64 = AMQP091,
         life_ms: i64 = -1,
+        noted: bool = False,
     ) -> None:
         """Gather message records for the batch that the end of the turn makes."""
         if self.deleted:
@@ -130,6 +133,8 @@ class GatheringQueue(Queue):
         self._persistent = persistent
         self._flavour = flavour
         self._life_ms = life_ms
+        if noted:
+            self._noted = True
         if not self._prioritised and self._minds_priorities():
             # All of one publish have the same.
             self._prioritised = is_known(flavour) and priority_of(flavour, records, 0) >= 0
@@ -332,8 +337,12 @@ class GatheringQueue(Queue):
         assert self._pending_bytes == len(payload), "all that was counted is there"
         facts = b""
         which = self.known_facts | PRIORITIES if self._prioritised else self.known_facts
+        replicated = self.type.replicated
+        if self._noted and replicated:
+            # A classic queue has no limit that they count towards (POI-02).
+            if any_failed(payload, lengths, self._pending, self._flavour):
+                which |= FAILURES
         if which:
-            replicated = self.type.replicated
             facts = measured(payload, lengths, self._pending, self._flavour, which, replicated)
         gathered = Gathered(
             KIND_MESSAGES if self._persistent else KIND_TRANSIENT,
@@ -355,6 +364,7 @@ class GatheringQueue(Queue):
         self._pending = 0
         self._pending_bytes = 0
         self._prioritised = False
+        self._noted = False
 
     def _take_commands(self) -> bytes:
         payload = self._commands.getvalue()

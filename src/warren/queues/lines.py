@@ -43,6 +43,10 @@ class Line:
         """Whether so much is on its way over it that more is to wait."""
 
     @abstractmethod
+    def settle_loss(self, queue: ProxyQueue) -> None:
+        """Call `lost` now, where the line has gone and the queue has not heard of it."""
+
+    @abstractmethod
     def go_on_later(self, queue: ProxyQueue) -> None:
         """Call `go_on` when there is a line with little on its way; `give_up` if none comes."""
 

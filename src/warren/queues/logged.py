@@ -16,12 +16,11 @@ from warren.log.source import MessageSource
 from warren.message.flavours import AMQP091, is_known
 from warren.ports import Work
 from warren.queue_types import QueueType
-from warren.queues.fifo.effects import Delivery
 from warren.queues.fifo.machine import Fifo
-from warren.queues.fifo_queue import FifoQueue
 from warren.queues.gathering import Gathered
 from warren.queues.links import Fetching
-from warren.queues.lost import Dropping, Losses, Matching
+from warren.queues.lossy import LossyQueue
+from warren.queues.lost import Matching
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Host
 
@@ -41,7 +40,7 @@ READ_AHEAD_BYTES_MIN: Final = 65_536
 """How much it does at first, and when what was read before was gone before it was used."""
 
 
-class LoggedQueue(FifoQueue):
+class LoggedQueue(LossyQueue):
     """A queue with a group in the log; see `quorum` and `classic` for when things apply.
 
     Attributes:
@@ -80,12 +79,6 @@ class LoggedQueue(FifoQueue):
         self._read_first: i64 = 0
         self._read_behind: i64 = -1
         """What the read before brought: its first message, and the one behind its last."""
-        self._losses: Losses = Losses()
-        """Messages that this queue goes on without in this life."""
-        self._dropping: Dropping | None = None
-        """What finds out which of them count, and drops them, while it is not over."""
-        self._left_over: Matching | None = None
-        """What finds out whether any of them count behind that."""
         self._stalled: bool = False
         """Whether what readers wait for cannot be had now, so that only `retry` reads again."""
         self._barred: list[Fetching] = []
@@ -172,51 +165,9 @@ class LoggedQueue(FifoQueue):
         """Read some messages, to find out which of them are lost."""
         self.messages.read(first, last, READ_AHEAD_BYTES, LossCheck(self))
 
-    def go_without(self, lost: list[tuple[int, int]], error: CorruptRecord) -> None:
-        """Go on without some messages, of which nobody has a copy.
-
-        The host is told which of them still count; these are dropped, in parts. What consumers were
-        handed is settled when it is their turn.
-        """
-        self._losses.note(lost)
-        self._left_over = None
-        dropping = self._dropping
-        if dropping is not None:
-            dropping.add(lost, error)
-            return
-        dropping = Dropping(self)
-        self._dropping = dropping
-        dropping.add(lost, error)
-        if not dropping.go_on():
-            self.host.do_in_parts(dropping)
-
-    @abstractmethod
-    def drop(self, gone: list[tuple[int, int]]) -> None:
-        """Have messages that are lost leave what is ready, and the log say so."""
-
-    def dropped(self) -> None:
-        """All that is lost, as far as it is known, was dropped."""
-        self._dropping = None
-
     def brings_back(self) -> bool:
         """Whether messages are on their way back into the queue, for some turns more."""
         return self.fifo.returning()
-
-    def pass_over(self, delivery: Delivery) -> bool:
-        """Settle what is lost of a delivery's next messages; whether there was such."""
-        last = self._losses.end(delivery.first)
-        if last < 0:
-            return False
-        count = min(last - delivery.first + 1, delivery.count)
-        self.settle(delivery.consumer.id, delivery.mid, delivery.mid + count - 1)
-        delivery.first += count
-        delivery.mid += count
-        delivery.count -= count
-        return True
-
-    def gone_up_to(self, number: i64) -> i64:
-        """The last of the messages from a number on that this queue goes on without; -1 if none."""
-        return self._losses.end(number)
 
     def look_for_gaps(self) -> None:
         """Read all that is live, to find out which of it no file has."""

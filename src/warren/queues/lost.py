@@ -18,7 +18,7 @@ from warren.log.runlist import LiveRuns, RunList
 from warren.ports import Work
 
 if TYPE_CHECKING:
-    from warren.queues.logged import LoggedQueue
+    from warren.queues.lossy import LossyQueue
 
 MATCHED_MAX: Final = 8_192
 """Stretches that one part finds to count still, or not to: some milliseconds."""
@@ -115,8 +115,8 @@ class Matching(Work):
 class Dropping(Work):
     """A queue goes on without messages that are lost, one damage after the other."""
 
-    def __init__(self, queue: LoggedQueue) -> None:
-        self._queue: LoggedQueue = queue
+    def __init__(self, queue: LossyQueue) -> None:
+        self._queue: LossyQueue = queue
         self._damages: deque[CorruptRecord] = deque()
         self._lost: deque[list[tuple[int, int]]] = deque()
         """What is lost by each of them."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i32, i64
 
-from warren.log.facts import PRIORITIES, SIZES
-from warren.message.flavours import content_bytes, priority_of
+from warren.log.facts import FAILURES, PRIORITIES, SIZES
+from warren.message.flavours import content_bytes, failures_of, priority_of
 from warren.queues.fifo.config import STRICT_DEFAULT
 
 
@@ -30,12 +30,29 @@ def measured(
     at: i64 = 0
     if which & SIZES:
         for position in range(count):
-            write_i32_le(facts, i32(content_bytes(flavour, records, at, replicated)))
-            at += i64(read_i32_le(lengths, 4 * position))
+            length = i64(read_i32_le(lengths, 4 * position))
+            size = content_bytes(flavour, records, at, replicated)
+            write_i32_le(facts, i32(length if size < 0 else size))
+            at += length
     if which & PRIORITIES:
         at = 0
         for position in range(count):
             priority = priority_of(flavour, records, at)
             facts.append(absent if priority < 0 else priority)
             at += i64(read_i32_le(lengths, 4 * position))
+    if which & FAILURES:
+        at = 0
+        for position in range(count):
+            write_i32_le(facts, i32(failures_of(flavour, records, at)))
+            at += i64(read_i32_le(lengths, 4 * position))
     return facts.getvalue()
+
+
+def any_failed(records: bytes, lengths: bytes, count: i64, flavour: i64) -> bool:
+    """Whether deliveries of any of these messages failed before they came here."""
+    at: i64 = 0
+    for position in range(count):
+        if failures_of(flavour, records, at) > 0:
+            return True
+        at += i64(read_i32_le(lengths, 4 * position))
+    return False

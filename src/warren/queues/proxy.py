@@ -218,8 +218,12 @@ class ProxyQueue(GatheringQueue):
         run: PublishRun | None,
         flavour: i64 = AMQP091,
         life_ms: i64 = -1,
+        noted: bool = False,
     ) -> None:
         """Gather messages, or refuse them."""
+        if self.line.number == 0:
+            # What comes now is not what was under way, and may wait for another line.
+            self.line.settle_loss(self)
         if self.line.number == 0 and not self.deleted and not self.line.coming():
             if run is None:
                 self.line.dropped(count)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, final
 from mypy_extensions import i64, mypyc_attr, trait
 
 from warren.errors import CorruptRecord
+from warren.limits import DUE_COST
 from warren.log.batch import Batch
 from warren.message.flavours import AMQP091
 from warren.pending import PendingReply, PendingRequest
@@ -30,6 +31,7 @@ from warren.replication.proposals import Throttled
 if TYPE_CHECKING:
     from warren.queues.dead_letters import DeadLettering
     from warren.queues.forwarding import Forwarding
+    from warren.queues.paging import Pages
     from warren.queues.table_queue import TableQueue
 
 
@@ -42,11 +44,13 @@ class Host(Throttled):
         commands_soft_limit: Messages that may be under way from here to a quorum queue before its
             publishers wait (CFG-02); 0 for no such limit.
         part_runs: So many runs of messages one part of what takes long looks at.
+        pages: Where bodies go while memory is short; None if they stay.
     """
 
     disk_behind: bool = False
     commands_soft_limit: int = 0
     part_runs: int = PART_RUNS
+    pages: Pages | None = None
 
     @abstractmethod
     def queue_dirty(self, queue: Queue) -> None:
@@ -225,6 +229,7 @@ class Queue:
         run: PublishRun | None,
         flavour: i64 = AMQP091,
         life_ms: i64 = -1,
+        noted: bool = False,
     ) -> None:
         """Take `count` message records, back to back, with their sizes as u32 each.
 
@@ -237,6 +242,7 @@ class Queue:
             flavour: As what they are stored, for `message`.
             life_ms: After what time they expire, by themselves; negative for never. It can be
                 written down, see `message.properties.stored_life`.
+            noted: Whether records may say that deliveries failed in queues before.
 
         A deleted queue, to which a transaction may still hold a route, takes nothing.
         """
@@ -456,6 +462,12 @@ class Queue:
         As above.
         """
 
+    def set_lazy(self, lazy: bool) -> None:
+        """Have bodies leave memory at any time, where the type keeps them there until it is short.
+
+        It is so of classic queues that do not outlive their node; others have them on disk anyway.
+        """
+
     def set_max_priority(self, max_priority: i64) -> None:
         """Have messages go by their priorities, up to this one; 0 if they have none.
 
@@ -504,6 +516,18 @@ class Queue:
         Args:
             now_ms: Monotonic time.
         """
+
+    def is_full(self) -> bool:
+        """Whether it is known here that one more message would be rejected for want of room."""
+        return False
+
+    def due_cost(self) -> i64:
+        """What a call of `due` takes of a turn at most, about; see `TURN_DUE_WORK_MAX`."""
+        return DUE_COST
+
+    def is_overdue(self) -> bool:
+        """Whether the last call of `due` has left something that the next turns go on with."""
+        return False
 
     def retry(self) -> None:
         """Read again what could not be read, which the host was told of (`queue_stalled`)."""

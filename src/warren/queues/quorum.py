@@ -244,15 +244,20 @@ class QuorumQueue(SessionQueue, Machine):
         run: PublishRun | None,
         flavour: i64 = AMQP091,
         life_ms: i64 = -1,
+        noted: bool = False,
     ) -> None:
         """Gather messages; those that are to wait here do so for as long as their headers say."""
         if self.type.delays:
             life_ms = stored_life(int(delay_in(flavour, records)))
-        super().publish(records, lengths, count, persistent, run, flavour, life_ms)
+        super().publish(records, lengths, count, persistent, run, flavour, life_ms, noted)
 
     def _may_reject(self, count: i64) -> bool:
         """Whether there may be no room for so many messages more, or that is not known here."""
         return self.admission.may_reject(self, count)
+
+    def is_full(self) -> bool:
+        """Whether it is known here that one more message would be rejected for want of room."""
+        return self.fifo.blocked and not self.deleted and self.proposer().fed()
 
     def _admit(self, publish: Publish) -> None:
         """Take or reject messages, now or when it is known whether there is room (QL-04)."""
@@ -272,12 +277,18 @@ class QuorumQueue(SessionQueue, Machine):
         self._admit_more()
 
     def congested(self) -> bool:
-        """Whether the disk is behind, or who leads this queue or others of this node's clients."""
+        """Whether the disk is behind, its dead letters are, or who leads this queue or others."""
         most: i64 = self.host.commands_soft_limit
         if most > 0 and self.under_way() > most:
             return True
-        waits = self.admission.waits()
-        return super().congested() or self.host.proposals_behind or waits
+        if self.admission.waits() or self._dead_letters_wait():
+            return True
+        return super().congested() or self.host.proposals_behind
+
+    def _dead_letters_wait(self) -> bool:
+        """Whether dead letters are to get on that stay here until they are confirmed elsewhere."""
+        forwarding = self.forwarding
+        return forwarding is not None and self.forwards() and forwarding.catching_up()
 
     # --- submitting -------------------------------------------------------------------------------
 
@@ -642,6 +653,10 @@ class QuorumQueue(SessionQueue, Machine):
         """As leader, have the queue go if nobody has used it for long, and messages expire."""
         self.minding.due(self)
 
+    def is_overdue(self) -> bool:
+        """What is left goes on by entries of the log, which may take long to be committed."""
+        return False
+
     def expire(self) -> None:
         """Go, if that is still so behind an entry of this leader's."""
         if not self.deleted and self.proposer().leads() and self.minding.is_unused(self):
@@ -688,10 +703,6 @@ class QuorumQueue(SessionQueue, Machine):
     def fed(self) -> bool:
         """Whether the machine here hears of what comes about."""
         return self.proposer().fed()
-
-    def gone_up_to(self, number: i64) -> i64:
-        """The last of the messages from a number on that this queue goes on without; -1 if none."""
-        return self._losses.end(number)
 
     def count(self, waiter: PendingReply) -> None:
         """Count what is here; where nothing is heard of the queue, ask for it first."""

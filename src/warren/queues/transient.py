@@ -1,4 +1,7 @@
-"""Classic queues that do not outlive their node: messages and bodies in memory (DUR-02)."""
+"""Classic queues that do not outlive their node: messages and bodies in memory (DUR-02).
+
+While memory is short, bodies that are not delivered soon lie on disk (`paging`).
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,19 @@ from warren.queues.fifo.config import Limits
 from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.entry import NO_META, Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
-from warren.queues.fifo_queue import FifoQueue
 from warren.queues.links import Fetching
+from warren.queues.lossy import LossyQueue
+from warren.queues.paging import (
+    BATCHES_AT_ONCE,
+    KEEP_BYTES,
+    READ_BYTES,
+    Forgetting,
+    PagedBodies,
+    PageRead,
+    PageWrite,
+    Place,
+    ResidentBatch,
+)
 from warren.queues.queue import Host
 
 FLOW_BYTES: Final = 4_194_304
@@ -24,47 +38,209 @@ FLOW_BYTES: Final = 4_194_304
 
 
 @final
-class ResidentBatch:
-    """A batch in memory and how many of its messages are still in the queue."""
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch: Batch = batch
-        self.live: i64 = batch.count
-
-
-@final
-class TransientQueue(FifoQueue):
+class TransientQueue(LossyQueue):
     """A non-durable or exclusive classic queue.
 
     Attributes:
-        resident_bytes: Memory that its bodies take.
+        body_bytes: What its bodies take, in memory or on disk.
+        resident_bytes: What they take in memory.
         draining: Whether messages were delivered lately.
+        lazy: Whether bodies go to disk although there is enough memory (CQ-06).
+        noted: Whether `Pages` knows that some may go to disk.
     """
 
     def __init__(self, host: Host, vhost: str, name: str) -> None:
         super().__init__(host, vhost, name, CLASSIC, Fifo(-1, True, True))
+        self.body_bytes: i64 = 0
         self.resident_bytes: i64 = 0
+        self.lazy: bool = False
+        self.noted: bool = False
         self.draining: bool = False
         self._delivered_before: i64 = 0
         self._residents: HeadedList[ResidentBatch] = HeadedList()
         self._empty: i64 = 0
         self._last: ResidentBatch | None = None
+        self._paged: PagedBodies | None = None
+        """What is known of its bodies on disk, once some were."""
+        self._readers: list[Fetching] = []
+        self._wanted: i64 = 0
+        """The first message that they wait for."""
 
     def batch_of(self, number: i64) -> Batch | None:
-        """The batch that holds a message; None only for a message that has left."""
+        """The batch that holds a message, if it is in memory and the message in the queue."""
         resident = self._resident(number)
-        return None if resident is None else resident.batch
+        return resident.batch if resident is not None and resident.is_here() else None
 
     def fetch(self, number: i64, link: Fetching) -> None:
-        """Never needed: a message that is in the queue is in memory."""
-        raise AssertionError(f"message {number} of {self} is not in memory")
+        """Have a message read that is on disk, and some behind it; then all links go on."""
+        if not self._readers or number < self._wanted:
+            self._wanted = number
+        self._readers.append(link)
+        self._read()
+
+    def _read(self) -> None:
+        paged = self._paged
+        pages = self.host.pages
+        if not self._readers or self.deleted:
+            return
+        assert paged is not None and pages is not None, f"{self} has nothing on disk"
+        if paged.reading or paged.stalled:
+            return
+        at = self._place_of(self._wanted)
+        residents = self._residents
+        reading: PageRead | None = None
+        while at < residents.size():
+            resident = residents.at(at)
+            place = resident.place
+            if resident.live == 0 or place is None or resident.is_here():
+                break
+            if reading is None:
+                reading = PageRead(self, place.file, place.offset)
+            elif (
+                place.file.path != reading.path
+                or place.offset != reading.offset + reading.size
+                or reading.size + resident.batch.payload_size > READ_BYTES
+            ):
+                break
+            reading.add(resident, place)
+            at += 1
+        assert reading is not None, f"message {self._wanted} of {self} is not on disk"
+        paged.reading = True
+        pages.read(reading)
+
+    def bodies_back(self, reading: PageRead, error: BaseException | None) -> None:
+        """A read came back; what is damaged is lost, and nobody has another copy."""
+        paged = self._paged
+        assert paged is not None, "it was read"
+        paged.reading = False
+        if self.deleted:
+            return
+        if error is not None:
+            paged.stalled = True
+            self.host.queue_damaged(self, error)
+            self.host.queue_stalled(self)
+            return
+        lost: list[tuple[int, int]] = []
+        for at, resident in enumerate(reading.residents):
+            batch = resident.batch
+            if resident.live == 0:
+                continue
+            if reading.bodies[at]:
+                batch.payload = reading.bodies[at]
+                self.resident_bytes += batch.payload_size
+                paged.back.append(resident)
+            else:
+                lost.append((int(batch.first), int(batch.first + batch.count - 1)))
+        if lost:
+            self.go_without(lost, reading.damage(lost))
+        self._note()
+        self._resume_readers()
+
+    def retry(self) -> None:
+        """Time has passed: read again what could not be read."""
+        paged = self._paged
+        if paged is not None:
+            paged.stalled = False
+            self._read()
+
+    def _resume_readers(self) -> None:
+        links = self._readers
+        self._readers = []
+        for link in links:
+            link.resume()
+
+    def drop(self, gone: list[tuple[int, int]]) -> None:
+        """Have messages that are lost leave what is ready."""
+        self.fifo.free(gone)
+        self._mark()
+
+    def page_out(self, writing: PageWrite, room: i64) -> i64:
+        """Have bodies leave memory that are not delivered soon; gives how much does, or will.
+
+        Args:
+            writing: Takes those that are not on disk yet.
+            room: About so much.
+        """
+        paged = self._paged
+        if paged is None:
+            paged = PagedBodies()
+            self._paged = paged
+        taken: i64 = 0
+        for resident in paged.back:
+            if resident.live > 0 and len(resident.batch.payload) > 0:
+                self.let_go_of_body(resident)
+                taken += resident.batch.payload_size
+        paged.back = []
+        residents = self._residents
+        at: i64 = 0
+        kept: i64 = 0
+        looked: i64 = 0
+        while at < residents.size() and kept < KEEP_BYTES and looked < BATCHES_AT_ONCE:
+            kept += residents.at(at).batch.payload_size
+            at += 1
+            looked += 1
+        at = max(at, self._place_of(paged.to))
+        while at < residents.size() and taken < room and looked < BATCHES_AT_ONCE:
+            if writing.is_full():
+                break
+            resident = residents.at(at)
+            if resident.live > 0 and resident.place is None:
+                writing.add(self, resident)
+                taken += resident.batch.payload_size
+            at += 1
+            looked += 1
+        end = residents.size()
+        paged.to = residents.at(at).batch.first if at < end else self.fifo.next_message
+        # What was only looked at counts as something: there is more behind it.
+        return taken if taken > 0 or at == end else 1
+
+    def not_paged(self, resident: ResidentBatch) -> None:
+        """A body could not be written: it is looked at again."""
+        paged = self._paged
+        if paged is not None:
+            paged.to = min(paged.to, resident.batch.first)
+
+    def let_go_of_body(self, resident: ResidentBatch) -> None:
+        """A body is on disk: memory need not have it."""
+        batch = resident.batch
+        self.resident_bytes -= batch.payload_size
+        batch.payload = b""
+
+    def set_lazy(self, lazy: bool) -> None:
+        """Have bodies go to disk at any time, or only while memory is short."""
+        if lazy != self.lazy:
+            pages = self.host.pages
+            if pages is not None:
+                pages.forget(self)
+            self.lazy = lazy
+            self._note()
+
+    def _note(self) -> None:
+        """Tell where there is more in memory than is delivered soon."""
+        if self.resident_bytes > KEEP_BYTES and not self.noted:
+            pages = self.host.pages
+            if pages is not None:
+                pages.note(self)
+
+    def close(self) -> None:
+        """The queue was deleted: nobody gets what they wait for, and the disk forgets it."""
+        super().close()
+        pages = self.host.pages
+        if pages is not None:
+            pages.forget(self)
+            if self._paged is not None:
+                residents: list[ResidentBatch] = []
+                for at in range(self._residents.size()):
+                    residents.append(self._residents.at(at))
+                self.host.do_in_parts(Forgetting(pages, residents))
+        self._resume_readers()
 
     def congested(self) -> bool:
         """Whether its consumers are behind, or where it rejects to.
 
         A queue that nobody drains holds nobody back.
         """
-        behind = self.resident_bytes > FLOW_BYTES and self.draining
+        behind = self.body_bytes > FLOW_BYTES and self.draining
         return behind or self._rejected_too_much()
 
     def hand_out(self) -> None:
@@ -143,7 +319,9 @@ class TransientQueue(FifoQueue):
             gathered.facts,
         )
         self._residents.append(ResidentBatch(batch))
+        self.body_bytes += batch.payload_size
         self.resident_bytes += batch.payload_size
+        self._note()
         meta = Meta(self.host.now_ms())
         messages = Enqueue(first, count, batch.payload_size, gathered.life_ms, gathered.facts)
         self.act(fifo.apply(meta, messages)[1])
@@ -169,6 +347,15 @@ class TransientQueue(FifoQueue):
             if batch.first <= number < batch.first + batch.count:
                 return last
         residents = self._residents
+        at = self._place_of(number)
+        if at == residents.size() or residents.at(at).batch.first > number:
+            return None
+        self._last = residents.at(at)
+        return self._last
+
+    def _place_of(self, number: i64) -> i64:
+        """The place of the first batch that ends at or behind a message."""
+        residents = self._residents
         low: i64 = 0
         high = residents.size()
         while low < high:
@@ -178,10 +365,7 @@ class TransientQueue(FifoQueue):
                 low = middle + 1
             else:
                 high = middle
-        if low == residents.size() or residents.at(low).batch.first > number:
-            return None
-        self._last = residents.at(low)
-        return self._last
+        return low
 
     def _let_go(self) -> None:
         """Drop residents all of whose messages have left the queue."""
@@ -195,7 +379,12 @@ class TransientQueue(FifoQueue):
                 resident.live -= stop - number
                 number = stop
                 if resident.live == 0:
-                    self.resident_bytes -= batch.payload_size
+                    self.body_bytes -= batch.payload_size
+                    if resident.is_here():
+                        self.resident_bytes -= batch.payload_size
+                    place = resident.place
+                    if place is not None:
+                        self._forget(resident, place)
                     batch.payload = b""
                     batch.lengths = b""
                     self._empty += 1
@@ -204,6 +393,13 @@ class TransientQueue(FifoQueue):
             self._tidy()
         if self.freed.lists:
             self._mark()
+
+    def _forget(self, resident: ResidentBatch, place: Place) -> None:
+        """A body on disk is not wanted any more."""
+        pages = self.host.pages
+        assert pages is not None, "it has written it"
+        resident.place = None
+        pages.let_go(place)
 
     def _tidy(self) -> None:
         """Forget empty batches: those in front at once, those between when they are many."""

@@ -15,7 +15,7 @@ Those between a member and an observer are in `observing_frames.py`.
 All numbers are little-endian. Every frame begins with its kind (u8) and the group (i64).
 
 All messages between nodes but RAFT, also those without a group, end in the CRC-32 (u32) of what is
-before it. Those of `node.remote.frames` and these but SNAPSHOT are read with it at their end.
+before it. Those of `node.remote.frames` and these are read with it at their end.
 """
 
 from __future__ import annotations
@@ -245,10 +245,10 @@ def check_each(frame: bytes, counted_at: i64, records: bytes, at: i64, end: i64)
     Raises:
         CorruptRecord: It is not, or this release does not know the flavour.
     """
-    try:
-        check = check_of(flavour_at(frame, counted_at))
-    except UnknownFlavour as error:
-        raise CorruptRecord("a frame of a node", int(at), str(error)) from None
+    flavour = flavour_at(frame, counted_at)
+    check = check_of(flavour)
+    if check is None:
+        raise CorruptRecord("a frame of a node", int(at), str(UnknownFlavour(int(flavour))))
     for position in range(count_at(frame, counted_at)):
         length = i64(read_i32_le(frame, counted_at + 4 + 4 * position))
         if length < 0 or length > end - at or not check.passes(records, at, at + length):

@@ -66,6 +66,10 @@ class MemberHost:
         """Call `go_on` in a moment: more is queued for a node than should be."""
 
     @abstractmethod
+    def acquaint(self, member: Member) -> None:
+        """Tell a Raft that is about to start which nodes are down, and whose disks are behind."""
+
+    @abstractmethod
     def member_dirty(self, member: Member) -> None:
         """Call `work` before the turn ends."""
 

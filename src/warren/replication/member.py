@@ -773,7 +773,10 @@ class Member(Proposer, GroupOwner):
         self._give_up_confirming()
         # The Raft before this one may have waited for its term and vote still.
         self.raft.write_down()
+        self.host.acquaint(self)
         self.start()
+        # Whoever called this may know nothing of a time that is to be minded now.
+        self.mark()
 
     def stop(self) -> None:
         """The group is deleted here: what was submitted will never be applied.

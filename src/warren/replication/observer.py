@@ -38,10 +38,15 @@ from warren.replication.raft_entries import (
     closes_badly,
     is_members,
 )
-from warren.replication.wrapping import Wrapped, unwrap
+from warren.replication.wrapping import Unwrapping, Wrapped
 
 ANSWER_MS: Final = 500
 """A member that was asked and has not answered for so long is left for another one."""
+PREPARES_MS: Final = 5_000
+"""One that has said that it has more is left when it has not said so again for so long: a state of
+64 MiB takes two seconds on its way."""
+PREPARES_MS_MAX: Final = 60_000
+"""One that says nothing else for so long is left."""
 LEADERLESS_MS: Final = 300
 """A member that knows of no leader for so long is, too: it may be cut off from the others."""
 STUCK_MS: Final = 1_000
@@ -131,17 +136,19 @@ class StateArrival(Work):
     """A member's state that is here, and for which the machine is made ready.
 
     Attributes:
+        parts: It taken apart, the state once that is copied.
         behind: What the member sent behind it.
         came: How much of that since the last part.
         restored: Whether the machine has gone on from it, and only what is behind is left.
     """
 
-    def __init__(self, observer: Observer, index: i64, term: i64, parts: Wrapped) -> None:
+    def __init__(self, observer: Observer, index: i64, term: i64, unwrapping: Unwrapping) -> None:
         self.observer = observer
         self.index: i64 = index
         self.term: i64 = term
-        self.parts: Wrapped = parts
-        self.readying: Work = observer.machine.ready(parts.state)
+        self.parts: Wrapped = unwrapping.parts
+        self._unwrapping: Unwrapping | None = unwrapping
+        self._readying: Work | None = None
         self.behind: deque[bytes] = deque()
         self.came: i64 = 0
         self.restored = False
@@ -154,6 +161,17 @@ class StateArrival(Work):
         except CorruptRecord as error:
             observer.host.refuse(observer.serving, str(error))
             return True
+
+    def is_ready(self) -> bool:
+        """Do the next part of what comes before the machine goes on; whether that was the last."""
+        unwrapping = self._unwrapping
+        if unwrapping is not None:
+            if not unwrapping.go_on():
+                return False
+            self._unwrapping = None
+            self._readying = self.observer.machine.ready(self.parts.state)
+        readying = self._readying
+        return readying is None or readying.go_on()
 
 
 @final
@@ -202,6 +220,8 @@ class Observer(Proposer, MessageSource):
         """Whether the member that was asked has answered."""
         self._committed_index: i64 = 0
         """The newest entry that it said it has applied."""
+        self._given: bool = False
+        """Whether it has given more than that."""
         self._asked_ms: i64 = 0
         self._heard_ms: i64 = 0
         self._leaderless_ms: i64 = -1
@@ -366,6 +386,7 @@ class Observer(Proposer, MessageSource):
         self._observation = self.host.new_number()
         self._arrival = None
         self._heard = False
+        self._given = False
         self._asked_ms = self.host.monotonic_ms()
         self._heard_ms = self._asked_ms
         self._leaderless_ms = -1
@@ -414,6 +435,11 @@ class Observer(Proposer, MessageSource):
                 self._observe_another()
         elif 0 <= self._leaderless_ms <= now_ms - LEADERLESS_MS:
             self._observe_another()
+        elif not self._given and self.applied_index < self._committed_index:
+            # It prepares what this misses; nothing that was proposed is applied before.
+            silent = now_ms - self._heard_ms >= PREPARES_MS
+            if silent or now_ms - self._asked_ms >= PREPARES_MS_MAX:
+                self._observe_another()
         elif self._is_stuck(now_ms):
             self.leader = ""
             self._observe_another()
@@ -481,6 +507,8 @@ class Observer(Proposer, MessageSource):
         """Apply what a member sent, and heed what it says of the leader."""
         now_ms = self.host.monotonic_ms()
         self._heard_ms = now_ms
+        if feed.entries:
+            self._given = True
         for batch in feed.entries:
             if batch.index <= self.applied_index:
                 continue
@@ -599,12 +627,13 @@ class Observer(Proposer, MessageSource):
         frames.need(frame, said.STATE_BYTES)
         index = read_i64_le(frame, said.AT + 8)
         term = read_i64_le(frame, said.AT + 16)
+        self._given = True
         try:
-            parts = unwrap(frame[said.STATE_BYTES : frames.end_of(frame)])
+            unwrapping = Unwrapping(frame, said.STATE_BYTES, frames.end_of(frame), False)
         except (CorruptRecord, IndexError, ValueError) as error:
             self._forget()
             raise CorruptRecord("a state", 0, str(error)) from error
-        arrival = StateArrival(self, index, term, parts)
+        arrival = StateArrival(self, index, term, unwrapping)
         self._arrival = arrival
         if not self.take_more(arrival):
             self.host.do_in_parts(arrival)
@@ -618,7 +647,7 @@ class Observer(Proposer, MessageSource):
         if self._arrival is not arrival:
             return True
         if not arrival.restored:
-            if not arrival.readying.go_on():
+            if not arrival.is_ready():
                 return False
             arrival.restored = True
             self._restore(arrival)

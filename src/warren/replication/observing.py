@@ -3,7 +3,8 @@
 An observer gets what this member's machine has applied, leader or not: entries from memory, else
 from disk, paced; or the machine's state where those are gone, or where it has nothing yet. The
 newest entries are in memory, as for members; beyond that nothing is kept for an observer that is
-slow, so it never keeps entries from going.
+slow, so it never keeps entries from going. Where it takes a while until there is something to give,
+a feed without entries says now and then that this member has more, so that it is waited for.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 FEED_BYTES: Final = 262_144
 """A feed takes no further entry when it has this size."""
+PREPARES_MS: Final = 200
+"""So often an observer is told that what it misses is being prepared."""
 FETCH_BYTES_MAX: Final = 1_048_576
 """An answer takes no further batch when it has this size, whatever was asked for."""
 
@@ -59,6 +62,8 @@ class Watcher:
         reads: How often that was done since it had all.
         read: What was read for it.
         draft: The state that it gets, while that is being written.
+        has: The newest entry that it had when it asked; 0 for none.
+        said_ms: When it was told last that what it misses is being prepared; -1 if it was not.
     """
 
     def __init__(self, observation: i64, feeds: Feeds, next_index: i64, term: i64) -> None:
@@ -73,6 +78,8 @@ class Watcher:
         self.read: list[Batch] = []
         self.draft: Draft | None = None
         self.draft_term: i64 = 0
+        self.has: i64 = next_index - 1 if next_index > 0 else 0
+        self.said_ms: i64 = -1
 
 
 @final
@@ -244,6 +251,8 @@ class Observing:
             watcher.next_index = 0
             return True
         watcher.reading = True
+        if watcher.told_term < 0:
+            self._say_prepares(member, node, watcher)
         reader = EntriesFetch(member, self, node, watcher, applied)
         member.host.throttle().want(reader.go)
         return False
@@ -278,12 +287,14 @@ class Observing:
         if draft is None:
             if member.is_ahead():
                 # Fed again when the disk has what the machine has.
+                self._say_prepares(member, node, watcher)
                 member.halt()
                 return False
             draft = Draft(member)
             watcher.draft = draft
             watcher.draft_term = max(member.log.term_at(draft.index), i64(0))
         if not draft.work.go_on():
+            self._say_prepares(member, node, watcher)
             member.host.apply_later(member)
             return False
         watcher.draft = None
@@ -297,6 +308,23 @@ class Observing:
             self.lost(member, node)
             return False
         return True
+
+    def _say_prepares(self, member: Member, node: str, watcher: Watcher) -> None:
+        """Tell an observer that this member has more than it, which takes a while to be given."""
+        now_ms = member.host.monotonic_ms()
+        applied = member.applied_index
+        if (
+            watcher.has >= applied
+            or 0 <= watcher.said_ms
+            and now_ms - watcher.said_ms < PREPARES_MS
+        ):
+            return
+        watcher.said_ms = now_ms
+        leader, term = member.raft.leader, member.raft.term
+        watcher.told_leader = leader
+        watcher.told_term = term
+        head = said.feed_head(member.group_id, watcher.observation, applied, term, leader)
+        member.host.send(node, [head.getvalue()])
 
     # --- messages -------------------------------------------------------------------------------
 

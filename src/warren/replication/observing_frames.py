@@ -3,7 +3,8 @@
     OBSERVE    observation i64, index i64, term i64: send me what is committed behind this entry;
                index 0: I have nothing
     UNOBSERVE  observation i64: to a member, I need no more; to an observer, you get no more
-    FEED       observation i64, applied i64, term i64, size u8 and name of the leader; entries
+    FEED       observation i64, applied i64, term i64, size u8 and name of the leader; entries, or
+               none where what is behind is being prepared, or only the leader is news
     STATE      observation i64, index i64, term i64; a snapshot as `wrapping.py` draws it
     FETCH      number i64, first i64, last i64, bytes i64: send me these messages
     BODIES     number i64, answer u8, next i64; whole batches
@@ -19,7 +20,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64, u8
 
-from warren.errors import CorruptRecord, UnknownFlavour
+from warren.errors import CorruptRecord
 from warren.log.batch import HEADER_BYTES, KIND_COMMAND, KIND_MESSAGES, Batch, Header
 from warren.log.facts import facts_end
 from warren.message.flavours import check_of
@@ -237,9 +238,8 @@ def batches_of(frame: bytes) -> list[Batch]:
 
 def _check_records(batch: Batch, at: i64) -> None:
     """Check that a batch is made of records; one of an unknown flavour is whole at least."""
-    try:
-        check = check_of(batch.flavour)
-    except UnknownFlavour:
+    check = check_of(batch.flavour)
+    if check is None:
         return
     start = batch.payload_at
     end = start + batch.payload_size

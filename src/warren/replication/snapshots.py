@@ -13,7 +13,7 @@ from mypy_extensions import i64
 from warren.log.batch import Batch
 from warren.ports import Work
 from warren.raft.messages import SnapshotOffer
-from warren.replication.wrapping import Wrapped, unwrap, wrap_head
+from warren.replication.wrapping import Unwrapping, Wrapped, wrap_head
 
 if TYPE_CHECKING:
     from warren.replication.member import Member
@@ -63,16 +63,36 @@ class TakenOver:
     """A leader's snapshot that is all here and not in force.
 
     Attributes:
-        readying: Makes the machine ready for it; None if that is done, and the log has it.
+        payload: Its own bytes, once it is taken apart.
+        unwrapping: Takes it apart; None if that is done.
+        readying: Makes the machine ready for it then; None before, and if that is done.
+        logged: Whether the log has it.
     """
 
-    def __init__(self, index: i64, term: i64, stamp_ms: i64, payload: bytes) -> None:
+    def __init__(self, index: i64, term: i64, stamp_ms: i64, unwrapping: Unwrapping) -> None:
         self.index: i64 = index
         self.term: i64 = term
         self.stamp_ms: i64 = stamp_ms
-        self.payload: bytes = payload
-        self.parts: Wrapped = unwrap(payload)
+        self.payload: bytes = b""
+        self.parts: Wrapped = unwrapping.parts
+        self.unwrapping: Unwrapping | None = unwrapping
         self.readying: Work | None = None
+        self.logged: bool = False
+
+    def go_on(self, member: Member) -> bool:
+        """Do the next part of what comes before the log has it; whether that was the last."""
+        unwrapping = self.unwrapping
+        if unwrapping is not None:
+            if not unwrapping.go_on():
+                return False
+            self.payload = unwrapping.payload
+            self.unwrapping = None
+            self.readying = member.machine.ready(self.parts.state)
+        readying = self.readying
+        if readying is not None and not readying.go_on():
+            return False
+        self.readying = None
+        return True
 
 
 @final
@@ -183,7 +203,7 @@ class Snapshots:
         """A snapshot is durable."""
         taken = self._taken_over
         if taken is not None:
-            if taken.readying is None and batch.index == taken.index:
+            if taken.logged and batch.index == taken.index:
                 self._taken_over = None
                 self._install(member, taken)
         elif self._pending and batch.index == self._index:
@@ -200,12 +220,12 @@ class Snapshots:
         lost, and no message of the snapshot for one that may go.
         """
         taken = self._taken_over
-        if taken is None or taken.readying is None or member.stopped:
+        if taken is None or taken.logged or member.stopped:
             return
-        if not taken.readying.go_on():
+        if not taken.go_on(member):
             member.host.apply_later(member)
             return
-        taken.readying = None
+        taken.logged = True
         member.log.snapshot(
             taken.index, taken.payload, taken.stamp_ms, taken.term, taken.parts.next_message
         )
@@ -230,12 +250,10 @@ class Snapshots:
         self._taken_over = None
 
     def take_over(
-        self, member: Member, index: i64, term: i64, stamp_ms: i64, payload: bytes
+        self, member: Member, index: i64, term: i64, stamp_ms: i64, unwrapping: Unwrapping
     ) -> None:
         """All of a leader's snapshot is here; it takes effect when it is durable."""
-        taken = TakenOver(index, term, stamp_ms, payload)
-        taken.readying = member.machine.ready(taken.parts.state)
-        self._taken_over = taken
+        self._taken_over = TakenOver(index, term, stamp_ms, unwrapping)
         self._pending = b""
         self._draft = None
         self.go_on(member)

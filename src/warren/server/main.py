@@ -53,6 +53,7 @@ from warren.server.disk import OsDisk
 from warren.server.executor import ThreadExecutor
 from warren.server.formation import dial_contacts, has_to_join
 from warren.server.garbage import Garbage
+from warren.server.memory import FreedMemory
 from warren.server.node_links import NodeLinks
 from warren.server.peers import PeerNetwork
 from warren.server.pulse import Pulse
@@ -212,6 +213,7 @@ class Server(OperatorHost):
         )
         self._pulse = Pulse(self._executor, self._reception.clients)
         self._garbage = Garbage(self.node)
+        self._memory = FreedMemory(self.node.settings.paging_limit_bytes, self._executor)
 
     async def run(self) -> int:
         """Recover, listen, serve until told to stop; returns the exit status."""
@@ -437,7 +439,9 @@ class Server(OperatorHost):
         if self._closed:
             return
         self._loop.call_later(TICK_SECONDS, self._tick)
-        self.guarded(lambda: self.node.tick(resident_bytes()))
+        used = resident_bytes()
+        self.guarded(lambda: self.node.tick(used))
+        self._memory.tick(used)
         self._client_log.tick()
         self._note_others()
         self.after_event()
@@ -593,20 +597,25 @@ class Server(OperatorHost):
         """Take no more clients, or take them again."""
         if drained == self._drained:
             return
+        self._drained = drained
         if drained:
-            self._drained = True
-            listeners = self._listeners
-            self._listeners = []
-            for listener in listeners:
-                listener.close()
+            self._stop_listening()
             log.warning("maintenance: no client is let in any more, as an operator asked")
             return
         try:
             await self._listen()
         except ConfigError as error:
+            self._drained = True
+            self._stop_listening()
             raise Refusal(PRECONDITION_FAILED, str(error)) from None
-        self._drained = False
         log.warning("maintenance is over: clients may come again")
+
+    def _stop_listening(self) -> None:
+        """Let no client come any more."""
+        listeners = self._listeners
+        self._listeners = []
+        for listener in listeners:
+            listener.close()
 
     def configuration(self) -> dict[str, Any]:
         """All settings that are in force, by their keys."""
@@ -690,8 +699,7 @@ class Server(OperatorHost):
 
     async def _close(self) -> None:
         log.info("stopping")
-        for listener in self._listeners:
-            listener.close()
+        self._stop_listening()
         if self._http is not None:
             await self._http.close(HTTP_CLOSE_SECONDS)
         await self.hand_over()

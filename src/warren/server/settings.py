@@ -77,15 +77,17 @@ def settings_from(config: ServerConfig) -> Settings:
     settings.connections_max = config.connection_max
     settings.handshake_timeout_ms = config.handshake_timeout
     settings.max_message_bytes = config.max_message_size
-    memory = config.memory_limit_bytes(total_memory_bytes())
+    total = total_memory_bytes()
+    memory = config.memory_limit_bytes(total)
     settings.log = LogConfig(
         wal_max_size_bytes=config.raft_wal_max_size_bytes // LOG_FILES,
         cache_bytes=within(memory // CACHE_SHARE, CACHE_BYTES),
         read_cache_bytes=within(memory // READ_CACHE_SHARE, READ_CACHE_BYTES),
-        disk_free_limit_bytes=config.disk_free_limit,
+        disk_free_limit_bytes=config.disk_limit_bytes(total),
         pinned_bytes_max=config.raft_wal_max_size_bytes,
     )
     settings.memory_limit_bytes = memory
+    settings.paging_limit_bytes = int(memory * config.vm_memory_high_watermark_paging_ratio)
     settings.default_vhost = config.default_vhost
     settings.default_user = config.default_user
     settings.default_password = config.default_pass

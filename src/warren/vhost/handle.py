@@ -14,7 +14,7 @@ from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.message.facts import MessageFacts
-from warren.message.flavours import AMQP091, as_amqp091, envelope_of
+from warren.message.flavours import AMQP091, as_amqp091, envelope_of, is_known
 from warren.message.properties import MessageProperties, parse_life, stored_life
 from warren.metadata import checks
 from warren.metadata.commands import Command, DeclareDelayed
@@ -342,6 +342,9 @@ class VhostHandle:
         if request.to_exchange:
             recent.reverse()
         for flavour, record in recent:
+            if not is_known(flavour):
+                # Only a later release, which had the exchange keep it, can tell where it goes.
+                continue
             message = envelope_of(flavour, record, 0, len(record))
             properties = message.properties()
             life_ms = stored_life(properties.expiration_ms)

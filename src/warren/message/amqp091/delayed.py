@@ -10,6 +10,7 @@ from warren.message.amqp091.letters import (
     PublishDeadLetter,
     PublishLetters,
     hidden_keys,
+    letter_with,
     open_keys,
 )
 from warren.message.amqp091.note import note_of
@@ -44,7 +45,7 @@ class PublishDelayed(PublishLetters):
         keys = [*open_keys(record, note, headers), *hidden_keys(note)]
         mark_delayed(headers)
         properties.headers = headers
-        letter = PublishDeadLetter(keys, properties, [])
+        letter = letter_with(keys, properties, [])
         letter.begin(record[: content_at(record, 0)], record)
         if properties.expiration is not None:
             letter.life_ms = parse_life(properties.expiration)

@@ -92,11 +92,7 @@ def with_headers(properties: bytes, additions: Table) -> bytes:
     """
     end: i64 = len(properties)
     flags = property_flags(properties, 0, end)
-    before: i64 = 2
-    if flags & FLAG_CONTENT_TYPE:
-        before = skip_shortstr(properties, before, end)
-    if flags & FLAG_CONTENT_ENCODING:
-        before = skip_shortstr(properties, before, end)
+    before = _headers_at(properties, flags)
     entries = BytesWriter()
     rest = before
     if flags & FLAG_HEADERS:
@@ -119,3 +115,38 @@ def with_headers(properties: bytes, additions: Table) -> bytes:
     writer.write(entries.getvalue())
     writer.write(properties[rest:])
     return writer.getvalue()
+
+
+def with_entries(properties: bytes, at: i64, end: i64, entries: bytes) -> bytes:
+    """Properties bytes with encoded headers behind those that are there; none has a name of theirs.
+
+    Args:
+        properties: Properties bytes that were validated.
+        at, end: Where the entries of their headers begin and end; equal where there are none.
+    """
+    total: i64 = len(properties)
+    flags = property_flags(properties, 0, total)
+    before = at - 4
+    if not flags & FLAG_HEADERS:
+        before = _headers_at(properties, flags)
+        at = before
+        end = before
+    writer = BytesWriter()
+    write_short(writer, int(flags | FLAG_HEADERS))
+    writer.write(properties[2:before])
+    write_u32(writer, end - at + len(entries))
+    writer.write(properties[at:end])
+    writer.write(entries)
+    writer.write(properties[end:])
+    return writer.getvalue()
+
+
+def _headers_at(properties: bytes, flags: i64) -> i64:
+    """Where the headers are, or would be."""
+    end: i64 = len(properties)
+    at: i64 = 2
+    if flags & FLAG_CONTENT_TYPE:
+        at = skip_shortstr(properties, at, end)
+    if flags & FLAG_CONTENT_ENCODING:
+        at = skip_shortstr(properties, at, end)
+    return at

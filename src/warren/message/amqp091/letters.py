@@ -25,7 +25,7 @@ from warren.message.amqp091.record import (
 from warren.message.dead_letters import DeadLetter, DeadLetters
 from warren.message.properties import MessageProperties
 from warren.wire.amqp091.frame import FRAME_END
-from warren.wire.amqp091.properties import HEADER_FIXED_BYTES, Properties
+from warren.wire.amqp091.properties import HEADER_FIXED_BYTES, Properties, decode_properties
 from warren.wire.amqp091.table import Table, Value
 
 BODY_SIZE_BYTES: Final = 8
@@ -41,12 +41,15 @@ class PublishDeadLetter(DeadLetter):
     """
 
     def __init__(
-        self, keys: list[str], properties: Properties, deaths: list[tuple[str, bool]]
+        self,
+        keys: list[str],
+        encoded: bytes,
+        persistent: bool,
+        prioritised: bool,
+        deaths: list[tuple[str, bool]],
     ) -> None:
-        headers: Table = {} if properties.headers is None else properties.headers
-        persistent = properties.delivery_mode == PERSISTENT
-        super().__init__(keys, headers, persistent, properties.priority is not None, deaths)
-        self.encoded: bytes = properties.encode()
+        super().__init__(keys, persistent, prioritised, deaths)
+        self.encoded: bytes = encoded
         self.front: bytes = b""
         self.back: bytes = self.encoded + bytes([FRAME_END])
 
@@ -60,15 +63,30 @@ class PublishDeadLetter(DeadLetter):
         front.write(record[content + FRAME_HEAD_BYTES : content + BODY_SIZE_AT])
         self.front = front.getvalue()
 
+    def headers(self) -> Table:
+        """The headers in its properties; none are an empty table."""
+        headers = decode_properties(self.encoded, 0, len(self.encoded)).headers
+        return {} if headers is None else headers
+
     def properties(self) -> MessageProperties:
         """All of its properties."""
         return neutral_properties(self.encoded)
+
+
+def letter_with(
+    keys: list[str], properties: Properties, deaths: list[tuple[str, bool]]
+) -> PublishDeadLetter:
+    """One with these properties."""
+    persistent = properties.delivery_mode == PERSISTENT
+    prioritised = properties.priority is not None
+    return PublishDeadLetter(keys, properties.encode(), persistent, prioritised, deaths)
 
 
 class PublishLetters(DeadLetters):
     """Makes of records what goes on; those like the one before cost little."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._letter: PublishDeadLetter | None = None
         """The one that was made last."""
         self._head: bytes = b""

@@ -110,6 +110,12 @@ def priority_of(record: bytes, at: i64) -> i64:
     return i64(record[at])
 
 
+def failures_of(record: bytes, at: i64) -> i64:
+    """How often deliveries of the record at `at` failed before, as the broker's note says."""
+    note = names_end(record, at) + 1
+    return i64(read_i32_be(record, note + 1)) if note + 1 < content_at(record, at) else 0
+
+
 def properties_of(record: bytes, head: i64) -> bytes:
     """The properties bytes in the content header frame at `head`."""
     end = head + FRAME_HEAD_BYTES + i64(read_i32_be(record, head + 3))

@@ -145,10 +145,7 @@ class Cluster(MemberHost):
 
     def start(self, member: Member) -> None:
         """Let a member take part, and have what came for it early."""
-        for name in self._watched():
-            if not self.detector.is_up(name):
-                member.raft.peer_down(name, self.monotonic_ms())
-        self.disks.acquaint(member.raft)
+        self.acquaint(member)
         member.start()
         for entry in self._early.take(member.group_id):
             try:
@@ -483,14 +480,14 @@ class Cluster(MemberHost):
         try:
             if kind != kinds.RAFT:
                 frames.check_seal(message, checksum)
-                if kind < kinds.FIRST_OF_GROUP or kind == kinds.SNAPSHOT:
+                if kind < kinds.FIRST_OF_GROUP:
                     message = message[: -frames.SEAL_BYTES]
             if kind >= kinds.FIRST_OF_GROUP:
                 frames.need(message, frames.HEAD_BYTES)
             if kind >= kinds.FIRST_OF_LINE:
                 self._parts().remotes.received(peer, message)
             elif kind >= kinds.FIRST_OF_GROUP:
-                self._about_group(peer, message, kind, body)
+                self._about_group(peer, message, kind, body, checksum != frames.UNKNOWN)
             elif kind == kinds.PING:
                 self.send(peer, [bytes([kinds.PONG]) + message[1:PING_BYTES]])
                 self.disks.heard(peer, message)
@@ -507,7 +504,9 @@ class Cluster(MemberHost):
             self.peers.refuse(peer, str(error))
         self._heed()
 
-    def _about_group(self, peer: str, message: bytes, kind: i64, body: bytes = b"") -> None:
+    def _about_group(
+        self, peer: str, message: bytes, kind: i64, body: bytes = b"", long: bool = False
+    ) -> None:
         group_id = frames.group_of(message)
         member = self.members.get(int(group_id))
         if member is None and body:
@@ -520,7 +519,7 @@ class Cluster(MemberHost):
                 until = self.monotonic_ms() + EARLY_MS
                 self._early.keep(group_id, EarlyFrame(peer, message, until))
         elif kind == kinds.SNAPSHOT:
-            self.transfers.received(peer, member, message)
+            self.transfers.received(peer, member, message, body, long)
         elif kind == kinds.EXPECT or kind >= kinds.UNOBSERVE:
             # A copy that is new here may have an observer beside it.
             if self._parts().observers.is_observed(group_id):
@@ -570,6 +569,13 @@ class Cluster(MemberHost):
         """Let a member's machine go on in the next turn."""
         self._applying[int(member.group_id)] = member
         self._loop.needs_turn = True
+
+    def acquaint(self, member: Member) -> None:
+        """Tell a member's Raft, which knows of no node yet, which are down, and slow."""
+        for name in self._watched():
+            if not self.detector.is_up(name):
+                member.raft.peer_down(name, self.monotonic_ms())
+        self.disks.acquaint(member.raft)
 
     def member_dirty(self, member: Member) -> None:
         """Have a member work before the turn ends."""

@@ -44,7 +44,7 @@ from warren.replication.feeding import BYTES_PER_MS
 from warren.replication.kinds import SNAPSHOT
 from warren.replication.member import Member
 from warren.replication.throttle import READ_BYTES
-from warren.replication.wrapping import unwrap
+from warren.replication.wrapping import Unwrapping
 
 if TYPE_CHECKING:
     from warren.node.cluster.dispatch import Cluster
@@ -108,17 +108,25 @@ class LiveSearch(Work):
     def __init__(self, transfers: Transfers, outgoing: OutgoingSnapshot) -> None:
         self._transfers = transfers
         self._outgoing = outgoing
-        self._live: LiveRuns = outgoing.member.machine.live_in(unwrap(outgoing.payload).state)
+        payload = outgoing.payload
+        self._unwrapping: Unwrapping = Unwrapping(payload, 0, len(payload), False)
+        self._live: LiveRuns | None = None
 
     def go_on(self) -> bool:
         """Do the next part; whether it was the last.
 
         It is done to its end, wanted or not: to let go of all that was found takes long, too.
         """
-        if not self._live.go_on():
-            return False
         outgoing = self._outgoing
-        outgoing.runs = self._live.runs
+        live = self._live
+        if live is None:
+            if not self._unwrapping.go_on():
+                return False
+            live = outgoing.member.machine.live_in(self._unwrapping.parts.state)
+            self._live = live
+        if not live.go_on():
+            return False
+        outgoing.runs = live.runs
         if self._transfers.is_under_way(outgoing):
             self._transfers.send_part(outgoing)
         return True
@@ -417,14 +425,20 @@ class Transfers:
         writer = snapshot_frame(group_id, READY, offer.index)
         return self._cluster.send(offer.sender, [writer.getvalue()])
 
-    def received(self, peer: str, member: Member, frame: bytes) -> None:
-        """A SNAPSHOT frame came.
+    def received(
+        self, peer: str, member: Member, frame: bytes, body: bytes = b"", sealed: bool = False
+    ) -> None:
+        """A SNAPSHOT frame came, with its checksum at its end.
+
+        Args:
+            body: What would be in the frame before that: what is long comes by itself, and stays
+                where it is.
+            sealed: Whether the checksum was looked at as the frame came, which is long then.
 
         Raises:
             CorruptRecord: It cannot be understood.
         """
-        if len(frame) < HEAD_BYTES:
-            raise CorruptRecord("a frame of a node", 0, "a part of a snapshot is cut off")
+        frames.need(frame, HEAD_BYTES)
         what: i64 = frame[frames.HEAD_BYTES]
         index = read_i64_le(frame, frames.HEAD_BYTES + 1)
         if what == READY:
@@ -438,9 +452,11 @@ class Transfers:
         offer = incoming.offer
         if what == LIVE:
             incoming.heard_ms = self._cluster.monotonic_ms()
-            at: i64 = HEAD_BYTES
-            while at < len(frame):
-                at += member.log.store_live(frame, at).size()
+            if body and frames.end_of(frame) == HEAD_BYTES:
+                self._store_live(member, body, 0, len(body))
+            else:
+                whole = _whole(frame, body)
+                self._store_live(member, whole, HEAD_BYTES, frames.end_of(whole))
             self._cluster.appended(True)
             if self._cluster.disk_behind:
                 self._put_off.append(int(member.group_id))
@@ -449,27 +465,51 @@ class Transfers:
         elif what == LOST:
             self._give_up(int(member.group_id))
         else:
-            self._check_done(frame, offer)
+            unwrapping = _unwrapping(frame, body, sealed, offer)
             self._forget_incoming(int(member.group_id))
             member.snapshots.take_over(
                 member,
                 index,
                 read_i64_le(frame, HEAD_BYTES),
                 read_i64_le(frame, HEAD_BYTES + 8),
-                frame[DONE_BYTES:],
+                unwrapping,
             )
             self._cluster.appended(True)
 
-    def _check_done(self, frame: bytes, offer: SnapshotOffer) -> None:
-        """Check that the payload is what was sent.
+    def _store_live(self, member: Member, data: bytes, at: i64, end: i64) -> None:
+        """Have the log keep live messages that came, whole batches.
 
         Raises:
-            CorruptRecord: It is not.
+            CorruptRecord: They are none.
         """
-        if len(frame) < DONE_BYTES:
-            raise CorruptRecord("a frame of a node", 0, "a snapshot is cut off")
-        checksum = crc32(memoryview(frame)[DONE_BYTES:], crc32(frame[: DONE_BYTES - 4]))
+        while at < end:
+            at += member.log.store_live(data, at).size()
+
+
+def _whole(frame: bytes, body: bytes) -> bytes:
+    """A frame with its body in its place: who sent it has cut it somewhere else."""
+    return frame[: -frames.SEAL_BYTES] + body + frame[-frames.SEAL_BYTES :] if body else frame
+
+
+def _unwrapping(frame: bytes, body: bytes, sealed: bool, offer: SnapshotOffer) -> Unwrapping:
+    """What takes the payload of a DONE apart, whose checksum is looked at if it was not before.
+
+    Raises:
+        CorruptRecord: It is not what was sent, or offered.
+    """
+    if body and frames.end_of(frame) != DONE_BYTES:
+        frame = _whole(frame, body)
+        body = b""
+    frames.need(frame, DONE_BYTES)
+    end = frames.end_of(frame)
+    if not sealed:
+        # Nothing is long that did not come in parts.
+        view = memoryview(frame)
+        checksum = crc32(view[DONE_BYTES:end], crc32(view[: DONE_BYTES - 4]))
         if checksum != i64(read_i32_le(frame, DONE_BYTES - 4)) & 0xFFFF_FFFF:
             raise CorruptRecord("a frame of a node", 0, "a snapshot has another checksum")
-        if read_i64_le(frame, HEAD_BYTES) != offer.snapshot_term:
-            raise CorruptRecord("a frame of a node", 0, "a snapshot of another term than offered")
+    if read_i64_le(frame, HEAD_BYTES) != offer.snapshot_term:
+        raise CorruptRecord("a frame of a node", 0, "a snapshot of another term than offered")
+    if body:
+        return Unwrapping(body, 0, len(body), True)
+    return Unwrapping(frame, DONE_BYTES, end, True)

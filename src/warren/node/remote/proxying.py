@@ -2,14 +2,15 @@
 
 A *line* goes from a node with clients, its front, to a node with queues. It uses the links of both
 directions and lives until one of them breaks or either node believes the other one to be down; then
-each side drops what was under way, and the front opens another line with a higher number. Frames of
-a line that is no more are ignored. `queues.proxy` has what that means to channels; here are the
-lines, and what the queue's node does: it is a publisher and a consumer like those of its own
-clients.
+each side drops what was under way, in parts where that is of many queues, and the front opens
+another line with a higher number. Frames of a line that is no more are ignored. `queues.proxy` has
+what that means to channels; here are the lines, and what the queue's node does: it is a publisher
+and a consumer like those of its own clients.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import (
@@ -20,6 +21,7 @@ from librt.strings import (
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
+from warren.limits import TURN_LINE_QUEUES_MAX
 from warren.log.batch import KIND_MESSAGES, Batch, life_code, write_checksum
 from warren.metadata.machine import MetadataMachine
 from warren.node.identities import Counter
@@ -27,6 +29,7 @@ from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
 from warren.node.remote import frames as line_frames
 from warren.node.remote.serving import EARLY_MS, Served, ServedQueue
+from warren.ports import Work
 from warren.protocols.broker import ALARM_DISK
 from warren.queues.fifo.consumers import Consumer
 from warren.queues.fifo.effects import OK, Delivery, PollReply, PurgeReply, Reply
@@ -62,6 +65,30 @@ COMING_MS: Final = 5_000
 
 
 @final
+class LosingQueues(Work):
+    """Tells the queues of another node, in parts, that the line there is gone."""
+
+    def __init__(self, front: Front) -> None:
+        self._front: Front = front
+
+    def go_on(self) -> bool:
+        """Tell some more; whether these were the last."""
+        return self._front.lose_some()
+
+
+@final
+class ResumingQueues(Work):
+    """Has queues of another node that waited send what they keep, or refuse it, in parts."""
+
+    def __init__(self, front: Front) -> None:
+        self._front: Front = front
+
+    def go_on(self) -> bool:
+        """Have some more do so; whether these were the last."""
+        return self._front.go_on_some()
+
+
+@final
 class Front(Line):
     """This node's line to a node with queues.
 
@@ -81,6 +108,10 @@ class Front(Line):
         """Queues that keep what they have to send, by group."""
         self._concerned: ShardedDict[int, None] = ShardedDict()
         """Groups of queues that have used the line, or waited for one, since there was none."""
+        self._losing: ShardedDict[int, None] = ShardedDict()
+        """Groups of those that are still to hear that it is gone: until then there is none."""
+        self._resuming: bool = False
+        """Whether further turns see to what waits."""
         self._opening: i64 = 0
         self._asked_ms: i64 = 0
         self._dropped: i64 = 0
@@ -99,6 +130,8 @@ class Front(Line):
             self.close()
         if self._waiting:
             self._go_on()
+        if len(self._losing) > 0:
+            return
         if not cluster.session or cluster.detector.suspected(self.owner):
             self._missed_ms = now
         if self.number or (self._opening and now - self._asked_ms < OPEN_AGAIN_MS):
@@ -131,19 +164,37 @@ class Front(Line):
 
     def _go_on(self) -> None:
         """Let queues send what they keep, or refuse it."""
+        if not self._resuming:
+            # A queue that goes on may come back here.
+            self._resuming = True
+            if not self.go_on_some():
+                self._remotes.loop.do_in_parts(ResumingQueues(self))
+
+    def go_on_some(self) -> bool:
+        """Let some of them do so; whether there are no more for now."""
+        more = self._resume_some()
+        self._resuming = more
+        return not more
+
+    def _resume_some(self) -> bool:
+        """Let some of them do so; whether the next may, too, in another turn."""
         waiting = self._waiting
-        if self.number == 0:
-            if not self.coming():
-                self._waiting = {}
+        if self.number == 0 and self.coming():
+            return False
+        for group_id in list(islice(waiting, TURN_LINE_QUEUES_MAX)):
+            queue = waiting.get(group_id)
+            if queue is None:
+                continue
+            if self.number:
+                # Whose turn it is and cannot send all goes on first.
+                if not queue.go_on():
+                    return False
+                waiting.pop(group_id, None)
+            else:
+                del waiting[group_id]
                 self._remotes.loop.needs_turn = True
-                for queue in waiting.values():
-                    queue.give_up()
-            return
-        for group_id, queue in list(waiting.items()):
-            if not queue.go_on():
-                # Whose turn it was goes on first.
-                return
-            waiting.pop(group_id, None)
+                queue.give_up()
+        return len(waiting) > 0
 
     def close(self) -> None:
         """The line is gone."""
@@ -157,12 +208,27 @@ class Front(Line):
             # Where it is not the link that broke, the queues' node may not know.
             ended = line_frames.line_head(kinds.CLOSE, 0, number).getvalue()
             self._send([ended])
-            concerned = self._concerned
-            self._concerned = ShardedDict()
-            for group_id in concerned:
+            assert len(self._losing) == 0, "there is no line before all have heard of the last one"
+            self._losing = self._concerned.move()
+            if not self.lose_some():
+                self._remotes.loop.do_in_parts(LosingQueues(self))
+
+    def lose_some(self) -> bool:
+        """Tell some queues that the line is gone; whether all have heard of it."""
+        for group_id in self._losing.some(TURN_LINE_QUEUES_MAX):
+            if group_id in self._losing:
+                del self._losing[group_id]
                 found = self.queues.get(group_id)
                 if found is not None:
                     found.lost()
+        return len(self._losing) == 0
+
+    def settle_loss(self, queue: ProxyQueue) -> None:
+        """Have a queue that is about to be used hear first that the line is gone."""
+        group_id = int(queue.group_id)
+        if group_id in self._losing:
+            del self._losing[group_id]
+            queue.lost()
 
     def received(self, frame: bytes, kind: i64) -> None:
         """The queues' node says something.
@@ -522,6 +588,7 @@ class Remotes:
         for served in self._served.values():
             if served.is_open:
                 served.fail()
+            served.leave_all()
 
     # Time.
 

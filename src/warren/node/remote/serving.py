@@ -1,10 +1,14 @@
 """The queues' node of a line: clients of another node as publishers and consumers of a queue here.
 
 See `remote` for what a line is. The row of numbers of each queue on a line has no gaps.
+
+When a line goes, what its consumers held returns in parts, and nothing is said of them any more;
+the next line from the same node is open when all of it is done.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import (
@@ -18,10 +22,12 @@ from mypy_extensions import i32, i64
 
 from warren.errors import CorruptRecord, Refusal
 from warren.ids import first_session, life_of
+from warren.limits import TURN_LINE_QUEUES_MAX
 from warren.log.batch import Batch
 from warren.node.early import BYTES_MAX, FRAMES_MAX, EarlyFrame, EarlyFrames
 from warren.node.remote import frames as line_frames
 from warren.pending import PendingRequest, Result
+from warren.ports import Work
 from warren.queues.fifo import commands
 from warren.queues.fifo.effects import Delivery, PollReply, PurgeReply, Reply
 from warren.queues.links import IN_EXCLUSIVE_USE, Fetching, Link
@@ -63,16 +69,24 @@ class Served:
         self._early: EarlyFrames = EarlyFrames()
         self._newest: i64 = 0
         """Number of the newest line that the present link from the front brought."""
+        self._asked: i64 = 0
+        """That of the line that is opened when all of the last one is void."""
+        self._leaving: list[ServedQueue] = []
+        """Queues of the last line whose consumers are here still."""
 
     def greeted(self) -> None:
         """The link from the front is new: nothing of an older line can come any more."""
         self._newest = 0
+        self._asked = 0
 
     def open(self, number: i64) -> None:
         """The front begins anew."""
         if number <= self._newest or self.remotes.stopping:
             return
         self.close()
+        if self._leaving:
+            self._asked = number
+            return
         cluster = self.remotes.cluster
         opened = line_frames.line_head(kinds.OPENED, 0, number).getvalue()
         if cluster.session and cluster.send(self.front, [opened]):
@@ -83,12 +97,36 @@ class Served:
     def close(self) -> None:
         """All that was under way is void: what the front's consumers held returns."""
         self.is_open = False
-        queues = self._queues
-        self._queues = ShardedDict()
+        self._asked = 0
         self._early.clear()
         self.stalled = []
-        for served in queues.values():
-            served.close()
+        if len(self._queues) == 0:
+            return
+        assert not self._leaving, "no line is open before the last one is void"
+        self._leaving = self._queues.move().values()
+        self._leaving.reverse()
+        if not self.leave(TURN_LINE_QUEUES_MAX):
+            self.remotes.loop.do_in_parts(VanishingConsumers(self))
+
+    def leave(self, room: i64) -> bool:
+        """Have some consumers of the last line vanish; whether none is left."""
+        leaving = self._leaving
+        while leaving and room > 0:
+            room -= leaving[-1].leave(room)
+            if leaving[-1].closed:
+                leaving.pop()
+        if leaving:
+            return False
+        if self._asked:
+            asked = self._asked
+            self._asked = 0
+            self.open(asked)
+        return True
+
+    def leave_all(self) -> None:
+        """Have all of them vanish, before this node stops."""
+        while not self.leave(TURN_LINE_QUEUES_MAX):
+            pass
 
     def fail(self) -> None:
         """Something cannot be done for the front: have it begin anew."""
@@ -178,6 +216,18 @@ class Served:
 
 
 @final
+class VanishingConsumers(Work):
+    """Has the consumers of a line that is gone vanish, in parts."""
+
+    def __init__(self, served: Served) -> None:
+        self._served: Served = served
+
+    def go_on(self) -> bool:
+        """Have some more vanish; whether these were the last."""
+        return self._served.leave(TURN_LINE_QUEUES_MAX)
+
+
+@final
 class ServedQueue(Publisher, FlowControlled):
     """One queue of this node, used over a line."""
 
@@ -196,17 +246,32 @@ class ServedQueue(Publisher, FlowControlled):
         """The beginning of a frame about this queue."""
         return line_frames.line_head(kind, self._group_id, self.line.number)
 
+    def over(self) -> bool:
+        """Whether nothing is to be said any more: the line or the queue is gone."""
+        return self.closed or not self.line.is_open
+
     def close(self) -> None:
-        """The line or the queue is gone."""
-        self.closed = True
+        """The queue is gone."""
+        while not self.closed:
+            self.leave(TURN_LINE_QUEUES_MAX)
+
+    def leave(self, room: i64) -> i64:
+        """Have some consumers vanish, with as many as there is room for; how much that took.
+
+        `closed` says then whether those were all.
+        """
+        taken: i64 = 1
         consumers = self._consumers
-        self._consumers = {}
-        for consumer_id, link in consumers.items():
+        for consumer_id in list(islice(consumers, room)):
+            taken += 1
+            link = consumers.pop(consumer_id)
             if link is not None:
                 # What was sent over the line may have been seen.
                 link.close(not self.queue.deleted)
             if not self.queue.deleted:
                 self.queue.vanished(consumer_id)
+        self.closed = not consumers
+        return taken
 
     def received(self, frame: bytes, kind: i64) -> None:
         """The front wants something.
@@ -260,14 +325,14 @@ class ServedQueue(Publisher, FlowControlled):
         flavour = frames.flavour_at(frame, at)
         lengths = frame[at + 4 : payload_at]
         queue.publish(records, lengths, count, persistent, run, flavour, life_ms)
-        if queue.congested() and not self._held and not self.closed:
+        if queue.congested() and not self._held and not self.over():
             self._held = True
             self._hold(True)
             queue.hold_back(self)
 
     def settled(self, run: PublishRun) -> None:
         """The queue has messages where they belong."""
-        if not self.closed:
+        if not self.over():
             self._answer(run.first, run.refused, run.rejected)
 
     def _answer(
@@ -292,13 +357,13 @@ class ServedQueue(Publisher, FlowControlled):
         """Send the answers of this turn."""
         stored = self._stored
         self._stored = None
-        if stored is not None and not self.closed:
+        if stored is not None and not self.over():
             self.line.send([stored.getvalue()])
 
     def flow_on(self) -> None:
         """The queue is congested no more."""
         self._held = False
-        if not self.closed:
+        if not self.over():
             self._hold(False)
 
     def _hold(self, held: bool) -> None:
@@ -445,7 +510,7 @@ class RemoteWaiter(PendingRequest):
         """Send it, with the message if there is one."""
         assert isinstance(result, Reply), "a queue was asked"
         served = self._served
-        if served.closed:
+        if served.over():
             return
         delivery = result.delivery if isinstance(result, PollReply) else None
         if delivery is None:
@@ -480,7 +545,7 @@ class Polled(Fetching):
     def resume(self) -> None:
         """Send the message if it is in memory, or read it first."""
         served = self._served
-        if served.closed or served.queue.deleted:
+        if served.over() or served.queue.deleted:
             return
         batch = served.queue.batch_of(self._delivery.first)
         if batch is None:
@@ -567,6 +632,9 @@ class RemoteLink(Link):
         """Send what can be sent; True if that was all of it."""
         served = self._served
         line = served.line
+        if not line.is_open:
+            # It returns when this consumer's turn has come to vanish.
+            return False
         while delivery.count > 0:
             if self._away_bytes >= WINDOW_BYTES or self._away >= WINDOW_MESSAGES:
                 return False

@@ -21,6 +21,7 @@ from librt.strings import (
 from mypy_extensions import i16, i32, i64, trait, u8
 
 from warren.log.batch import Batch
+from warren.log.facts import FAILURES, facts_in
 from warren.message.amqp091.edits import changed_content, with_headers
 from warren.message.amqp091.note import failed_in
 from warren.message.amqp091.record import (
@@ -327,6 +328,7 @@ class ConsumerLink(Link):
         record = batch.payload
         unsettled = self._unsettled
         acquired = delivery.acquired
+        counted = facts_in(batch.facts) & FAILURES != 0
         position = delivery.first - batch.first
         written: i64 = 0
         end = batch.offset(position)
@@ -341,11 +343,11 @@ class ConsumerLink(Link):
             unsettled.next_tag = tag + 1
             out.write(self._prefix)
             write_i64_be(out, tag)
-            again = acquired + self._failed > 0
+            failed = delivery.failed if counted else delivery.failed + self._failed
+            again = acquired + failed > 0
             out.append(1 if again else 0)
             out.write(self._suffix)
             if again and self._shows_counts:
-                failed = delivery.failed + self._failed
                 frames.write_redelivered(record, content, end, acquired, failed)
             else:
                 frames.write_content(record, content, end)

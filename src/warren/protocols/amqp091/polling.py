@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
+from warren.log.facts import FAILURES, facts_in
 from warren.message.amqp091.note import note_of
 from warren.message.amqp091.record import content_at
 from warren.message.flavours import envelope_of
@@ -66,7 +67,9 @@ class PollLink(Fetching):
         tag = unsettled.next_tag
         unsettled.next_tag = tag + 1
         output = channel.connection.output
-        failed = note_of(record, start).failed
+        failed = delivery.failed
+        if not facts_in(batch.facts) & FAILURES:
+            failed += note_of(record, start).failed
         again = delivery.acquired + failed > 0
         answer = spec.BasicGetOk(
             int(tag),
@@ -77,7 +80,6 @@ class PollLink(Fetching):
         )
         output.buffer.write(method_frame(int(channel.number), answer.encode()))
         if again and queue.type.shows_delivery_counts:
-            failed += delivery.failed
             channel.frames.write_redelivered(record, content, end, delivery.acquired, failed)
         else:
             channel.frames.write_content(record, content, end)

@@ -11,8 +11,8 @@ messages name behind their kind from `FIRST_OF_GROUP` on; all others are one mor
 The reader hands out the whole messages of each read, and keeps the pieces of one that has not come
 whole: they are joined once, when its last piece is there. One in parts is put together as they
 come, since to join, copy or check hundreds of megabytes takes a tenth of a second each. A part of
-a proposal ends before the first large buffer, so that its messages are a piece of memory by
-themselves.
+a proposal, or of a snapshot, ends before the first large buffer, so that what that has is a piece
+of memory by itself.
 
 The writer gathers the messages of a
 turn: small buffers are put together, large ones are passed on as they are.
@@ -30,7 +30,7 @@ from mypy_extensions import i32, i64, u8
 from warren.checksum import crc32
 from warren.protocols.peer import refusal as codes
 from warren.replication.frames import SEAL_BYTES
-from warren.replication.kinds import FIRST_OF_GROUP, PROPOSE
+from warren.replication.kinds import FIRST_OF_GROUP, PROPOSE, SNAPSHOT
 
 SIZE_BYTES: Final = 4
 WHOLE_BYTES_MAX: Final = 2_097_152
@@ -50,7 +50,8 @@ COPY_BYTES_MAX: Final = 16_384
 CHUNK_BYTES: Final = 262_144
 """Copied buffers are passed on in chunks of about this size, so that none is moved as it grows."""
 NO_LIMIT: Final = 1 << 40
-PROPOSAL: Final = bytes([PROPOSE])
+SPLIT: Final = (bytes([PROPOSE]), bytes([SNAPSHOT]))
+"""How messages begin of which what follows the first part is given by itself."""
 
 
 @final
@@ -76,7 +77,8 @@ class PartialMessage:
         begins = self.size == 0
         self.size += len(part) - 1
         self.checksum = crc32(content, self.checksum)
-        if begins and self._splits and not last and len(part) <= PART_BYTES and part[1] == PROPOSE:
+        ends_early = begins and not last and len(part) <= PART_BYTES
+        if ends_early and self._splits and part[1:2] in SPLIT:
             self._head = part[1:]
         else:
             self._rest.write(content)
@@ -109,7 +111,7 @@ class MessageReader:
 
     Attributes:
         failure: Code of the refusal that the stream ended in; 0 while it has not.
-        splits: Whether the messages of a long proposal are given by themselves.
+        splits: Whether the messages of a long proposal, and what a snapshot has, are given alone.
         long: Of the messages that `receive` gave last those that came in parts, by their place.
     """
 
@@ -239,7 +241,7 @@ class Parted:
         """Buffers of the next part."""
         part: list[bytes] = []
         room: i64 = PART_BYTES
-        begins = self.left == self.size and self._buffers[0][:1] == PROPOSAL
+        begins = self.left == self.size and self._buffers[0][:1] in SPLIT
         while room > 0 and self.left > 0:
             buffer = self._buffers[self._number]
             size: i64 = len(buffer) - self._at

@@ -10,7 +10,15 @@ from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
-from warren.log.facts import PRIORITIES, SIZES, facts_in, priority_at, size_at
+from warren.log.facts import (
+    FAILURES,
+    PRIORITIES,
+    SIZES,
+    facts_in,
+    failures_at,
+    priority_at,
+    size_at,
+)
 
 
 @final
@@ -71,6 +79,10 @@ class Enqueue(LoggedCommand):
         if self._which & PRIORITIES:
             return priority_at(self.facts, self.count, position)
         return -1
+
+    def failures(self, position: i64) -> i64:
+        """How often deliveries of a message failed before it came here."""
+        return failures_at(self.facts, position) if self._which & FAILURES else 0
 
 
 @final

@@ -169,6 +169,9 @@ class Fifo:
         last `dispatch`."""
         self._overdue: bool = False
         """Whether there are more of them; nothing is handed out before what expired has gone."""
+        self._at_once: bool = False
+        """Whether messages without any time to live came to a classic queue since all who wait had
+        theirs: until then they have not expired."""
         self._came_back: bool = False
         """Whether messages came back to a classic queue for which there may be no room."""
 
@@ -213,6 +216,9 @@ class Fifo:
             self._forgotten_now = self.return_max
         self._overdue = False
         self.hand_out()
+        if self._at_once and not self._waited_for():
+            self._at_once = False
+            self.expire()
         if self.config.is_limited() and not self.config.rejects:
             self.blocked = False
             self._make_room()
@@ -225,8 +231,9 @@ class Fifo:
         return self._effects()
 
     def rank(self) -> None:
-        """Have messages go by their priorities, where the settings say so."""
+        """Have messages keep their places and go by their priorities, where the settings say so."""
         config = self.config
+        self.ready.keeps_place = config.keeps_place
         if config.keeps_place:
             if config.max_priority > 0:
                 self.ready.rank(True, False, 0)
@@ -267,6 +274,14 @@ class Fifo:
             or self.delayed.is_due(self.now_ms)
             or (self.ready.count > 0 and self.service.any())
         )
+
+    def _waited_for(self) -> bool:
+        """Whether somebody is to be handed what is ready, and the last part was full."""
+        return self.coming.count > 0 or (self.ready.count > 0 and self.service.any())
+
+    def overdue(self) -> bool:
+        """Whether messages have to leave whose time has come, and the next part goes on with it."""
+        return self._overdue
 
     def returning(self) -> bool:
         """Whether messages are on their way back, and nothing is handed out before they are."""
@@ -323,8 +338,14 @@ class Fifo:
         life_ms = self.config.message_ttl_ms
         if 0 <= messages.life_ms and (life_ms < 0 or messages.life_ms < life_ms):
             life_ms = messages.life_ms
-        # Without any time to live they are there for those who wait at this very time.
-        expires_ms: i64 = NEVER if life_ms < 0 else self.now_ms + max(life_ms, 1)
+        expires_ms: i64 = NEVER
+        if life_ms == 0:
+            # They are there for those who wait at this very time: of a classic queue until these
+            # had what is ready, and of a quorum queue until the log's time goes on.
+            self._at_once = self.config.keeps_place
+            life_ms = 0 if self._at_once else 1
+        if life_ms >= 0:
+            expires_ms = max(1, self.now_ms + life_ms)
         if messages.facts:
             self._add_each(messages, expires_ms)
         else:
@@ -339,16 +360,18 @@ class Fifo:
         while at < messages.count:
             size = messages.size(at)
             rank = config.rank(messages.priority(at))
+            failed = messages.failures(at)
             behind = at + 1
             while (
                 behind < messages.count
                 and messages.size(behind) == size
                 and config.rank(messages.priority(behind)) == rank
+                and messages.failures(behind) == failed
             ):
                 behind += 1
             first = messages.first + at
             self.sizes.add_each(first, behind - at, size, expires_ms, rank)
-            self.ready.push(first, behind - at, (behind - at) * size, rank)
+            self.ready.push(first, behind - at, (behind - at) * size, rank, failed)
             at = behind
 
     def attach(
@@ -546,7 +569,7 @@ class Fifo:
                 share = min(SHARE_MAX, ready.count >> SHARE_BITS)
                 count = min(ready.head().count, consumer.room(), share)
             if expiring and count > 1:
-                count = max(1, self.sizes.living(ready.head().first, count, self.now_ms))
+                count = max(1, self.sizes.living(ready.head().first, count, self._expiry_ms()))
             self._deliveries.append(self._hold(consumer, count))
             assert consumer.credit >= 0, "a consumer was handed more than it has credit for"
             service.served(consumer)
@@ -562,15 +585,19 @@ class Fifo:
             return True
         while self.ready.count > 0:
             if self._expired_now >= self.return_max:
-                self._overdue = NEVER < self.ready.next_expiry() <= self.now_ms
+                self._overdue = NEVER < self.ready.next_expiry() <= self._expiry_ms()
                 return not self._overdue
-            run = self.ready.take_expired(self.now_ms)
+            run = self.ready.take_expired(self._expiry_ms())
             if run is None:
                 return True
             self._expired_now += 1
             self.dropped += run.count
             self._die([[run]], run.count, EXPIRED, 0)
         return True
+
+    def _expiry_ms(self) -> i64:
+        """Messages have expired that were to be gone by then."""
+        return self.now_ms - 1 if self._at_once else self.now_ms
 
     def _fall_due(self) -> bool:
         """Have messages die whose time has come; False if this goes on with the next entry."""

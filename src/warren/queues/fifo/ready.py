@@ -71,6 +71,7 @@ class Ready:
     """The messages of a queue that wait for a consumer, in the order in which they go.
 
     Attributes:
+        keeps_place: Whether what returns goes to where it was.
         count: How many there are.
         bytes: What they take.
         doubted: Ready messages with a lower number may have been handed out before; 0 if none is.
@@ -82,9 +83,9 @@ class Ready:
         """
         Args:
             sizes: Knows all messages that come here.
-            keeps_place: Whether what returns goes to where it was.
+            keeps_place: See above.
         """
-        self._keeps_place: bool = keeps_place
+        self.keeps_place: bool = keeps_place
         self.count: i64 = 0
         self.bytes: i64 = 0
         self.doubted: i64 = 0
@@ -119,10 +120,14 @@ class Ready:
             self._class(0).fresh = self._fresh
             self._fresh = RunQueue()
 
-    def push(self, first: i64, count: i64, size_bytes: i64, rank: i64 = 0) -> None:
-        """New messages of a rank arrive behind everything."""
+    def push(self, first: i64, count: i64, size_bytes: i64, rank: i64 = 0, failed: i64 = 0) -> None:
+        """New messages of a rank arrive behind everything.
+
+        Args:
+            failed: How often deliveries of each failed before it came here.
+        """
         fresh = self._class(rank).fresh if self._ranked else self._fresh
-        fresh.push(first, first + count - 1)
+        fresh.push(first, first + count - 1, 0, failed)
         self.count += count
         self.bytes += size_bytes
 
@@ -176,7 +181,7 @@ class Ready:
         """
         if self._ranked and not self._classic:
             return self._all()
-        if self._ranked or self._keeps_place:
+        if self._ranked or self.keeps_place:
             return [self._next()]
         return [self._returned, self._fresh]
 

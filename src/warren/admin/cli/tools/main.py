@@ -48,6 +48,7 @@ from warren.admin.cli.tools.command import (
 from warren.admin.cli.tools.reading import ReadWords, check, read
 from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.showing import FORMATTERS, QUIET_FORMATTERS, shown
+from warren.admin.cli.tools.terms import harmless
 
 GROUPS: Final = (
     users,
@@ -184,7 +185,7 @@ def _show(session: ToolSession, output: Output, formatter: str, headed: bool) ->
 def _complain(text: str) -> None:
     """Write to the standard error stream."""
     sys.stdout.flush()
-    print(text, file=sys.stderr)
+    print(harmless(text), file=sys.stderr)
 
 
 # --- help ---------------------------------------------------------------------------------------

@@ -156,7 +156,10 @@ class ToolSession:
         """Names and addresses of a node and of those that it is in a cluster with."""
         identity = None if folder is None else read_identity(folder)
         if contact is None and identity is not None:
-            return [(identity.name, first.host, first.port), *identity.nodes]
+            known = [(identity.name, first.host, first.port), *identity.nodes]
+            if self.node in [name for name, _, _ in known]:
+                return known
+            # One that has just come is not written down yet.
         status = msgspec.convert(self._status_of(first), Status)
         rows = [(row.name, *row.address.rpartition(":")[::2]) for row in status.nodes]
         return [(name, host, int(port)) for name, host, port in rows]

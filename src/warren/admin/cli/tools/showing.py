@@ -9,7 +9,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from warren.admin.cli.tools.command import AmqpTable, Atoms, Terms, ToolAnswer, ToolRows
-from warren.admin.cli.tools.terms import binary, in_table, rows_as_terms, term, term_of_typed, typed
+from warren.admin.cli.tools.terms import (
+    binary,
+    escaped,
+    harmless,
+    in_table,
+    rows_as_terms,
+    term,
+    term_of_typed,
+    typed,
+)
 
 QUIET_FORMATTERS: Final = ("json", "csv", "json_stream")
 """Those for programs: nothing is said before what they show."""
@@ -40,15 +49,6 @@ def cell(value: Any) -> str:
     if isinstance(value, dict):
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return escaped(str(value))
-
-
-def escaped(text: str) -> str:
-    """A text in which nothing moves the cursor or ends the line."""
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )
 
 
 def for_json(value: Any) -> Any:
@@ -184,4 +184,4 @@ def shown_answer(answer: ToolAnswer, formatter: str, node: str) -> str:
         return dumped(value) + "\n"
     if formatter == "erlang" and answer.value is not None:
         return term(answer.value) + "\n"
-    return answer.text.rstrip("\n") + "\n" if answer.text else ""
+    return harmless(answer.text).rstrip("\n") + "\n" if answer.text else ""

@@ -11,6 +11,20 @@ BARE_ATOM: Final = re.compile(r"[a-z][a-zA-Z0-9_@]*")
 WIDTH: Final = 80
 
 
+def escaped(text: str) -> str:
+    """A text in which nothing moves the cursor or ends the line."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
+def harmless(text: str) -> str:
+    """A text of several lines in which nothing else moves the cursor: names may be hostile."""
+    return "\n".join("\t".join(map(escaped, line.split("\t"))) for line in text.split("\n"))
+
+
 def amqp_type(value: Any) -> str:
     """The type of AMQP 0-9-1 that a plain value most likely came with."""
     if value is None:
@@ -41,7 +55,11 @@ def _typed(value: Any) -> Any:
 
 def in_table(table: dict[str, Any]) -> str:
     """A table of AMQP 0-9-1 as a cell of a list: `[{"x-max-length",5}]`."""
-    return "[" + ",".join(f'{{"{name}",{_in_table(value)}}}' for name, value in table.items()) + "]"
+    return (
+        "["
+        + ",".join(f'{{"{escaped(name)}",{_in_table(value)}}}' for name, value in table.items())
+        + "]"
+    )
 
 
 def _in_table(value: Any) -> str:
@@ -51,19 +69,19 @@ def _in_table(value: Any) -> str:
         return "[" + ",".join(_in_table(each) for each in value) + "]"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return f'"{escaped(value)}"' if isinstance(value, str) else str(value)
 
 
 def atom(text: str) -> str:
     """A word as an atom."""
-    return text if BARE_ATOM.fullmatch(text) else "'" + text.replace("'", "\\'") + "'"
+    return text if BARE_ATOM.fullmatch(text) else "'" + escaped(text).replace("'", "\\'") + "'"
 
 
 def binary(text: str) -> str:
     """A text as a binary."""
     if not text:
         return "<<>>"
-    shown = text.replace("\\", "\\\\").replace('"', '\\"')
+    shown = escaped(text.replace("\\", "\\\\").replace('"', '\\"'))
     suffix = "" if shown.isascii() else "/utf8"
     return f'<<"{shown}"{suffix}>>'
 
