@@ -120,10 +120,7 @@ def test_members_come_and_go_over_http(cluster: Cluster) -> None:
         eventually(lambda check=check: peer.raw(Ask("GET", check))[0] == 200, WAIT_S)
     nodes[1].broker.kill()
     status, _, body = eventually(
-        lambda: (
-            (answer := peer.raw(Ask("GET", critical)))[0] == 503
-            and answer
-        ),
+        lambda: (answer := peer.raw(Ask("GET", critical)))[0] == 503 and answer,
         WAIT_S,
     )
     found = json.loads(body)
