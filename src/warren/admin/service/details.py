@@ -22,7 +22,6 @@ from warren.admin.service.caller import (
     vhosts_seen,
 )
 from warren.admin.service.operation import operation
-from warren.admin.service.plain import plain
 from warren.admin.service.queues import PART_ROWS, counted, queue_rows
 from warren.admin.service.rows import QueueRow, VhostLimitsRow
 from warren.admin.service.service import AdminService
@@ -38,6 +37,7 @@ from warren.admin.service.statistics import (
 from warren.admin.service.waiting import until
 from warren.errors import NOT_FOUND, Refusal
 from warren.metadata.patterns import Pattern, PatternError
+from warren.metadata.plain_tables import plain
 from warren.metadata.policies import (
     EffectiveSettings,
     exchange_policy_of,

@@ -14,7 +14,6 @@ from msgspec import Meta
 
 from warren.admin.service.caller import LOCAL, MANAGEMENT, Caller, check_entrance
 from warren.admin.service.operation import operation
-from warren.admin.service.plain import as_table, plain
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
 from warren.admin.service.topology import handle_of
@@ -30,6 +29,7 @@ from warren.message.envelope import NewMessage
 from warren.message.facts import MessageFacts
 from warren.message.flavours import AMQP091, made
 from warren.message.properties import MessageProperties
+from warren.metadata.plain_tables import as_table, plain
 from warren.protocols.broker import ALARM_MEMORY, ELSEWHERE_SHIFT
 from warren.queues.publishing import Publisher, PublishRun
 from warren.vhost.getting import TakenMessage, Taker
