@@ -71,7 +71,9 @@ def test_memory_gets_short_and_there_is_enough_again(make_broker: Callable[..., 
 
     eventually(settled, 60)
     assert told[0] == "low on memory"
-    assert resident(broker) < limit < COUNT * BODY
+    assert limit < COUNT * BODY
+    # What came last may be more than there was room for, until the node has looked again.
+    eventually(lambda: resident(broker) < limit, 30)
     reader = connect(broker).channel()
     reader.basic_qos(prefetch_count=50)
     for number, (method, _, body) in enumerate(reader.consume("q")):
