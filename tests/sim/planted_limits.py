@@ -40,9 +40,9 @@ def expires_by_arrival_elsewhere() -> Undo:
     def add_each(self: Any, first: int, count: int, size: int, expires: int, rank: int) -> None:
         original(self, first, count, size, earlier(self, expires), rank)
 
-    def add(self: Any, first: int, count: int, size: int, expires: int) -> None:
+    def add(self: Any, first: int, count: int, size: int, expires: int, *rank: int) -> None:
         first_of[id(self)] = min(first_of.get(id(self), expires), expires) if expires > 0 else 0
-        plain(self, first, count, size, earlier(self, expires))
+        plain(self, first, count, size, earlier(self, expires), *rank)
 
     def earlier(self: Any, expires: int) -> int:
         if expires <= 0:
