@@ -44,7 +44,7 @@ from warren.protocols.broker import (
     LoginListener,
 )
 from warren.protocols.client import ClientConnection
-from warren.protocols.facts import NOWHERE, ChannelFacts, ConnectionFacts, ClientPlace
+from warren.protocols.facts import NOWHERE, ChannelFacts, ClientPlace, ConnectionFacts
 from warren.protocols.output import Output, OutputOwner
 from warren.queues.queue import FlowControlled
 from warren.vhost.handle import VhostHandle
