@@ -393,13 +393,13 @@ def test_a_target_that_is_behind_is_waited_for() -> None:
     client.publish_confirmed("q", 0)
     policy(pair, None)
     client.publish_confirmed("q", 3 * TURN_MESSAGES)
-    dead.resident_bytes += 1 << 30
+    dead.body_bytes += 1 << 30
     dead.draining = True
     policy(pair, {"max-length": 0}, "^q$")
     pair.settle(40)
     held = ready(pair.a, "dead")
     assert 3 * TURN_MESSAGES < held < 6 * TURN_MESSAGES
-    dead.resident_bytes -= 1 << 30
+    dead.body_bytes -= 1 << 30
     pair.until(lambda: ready(pair.a, "dead") == 6 * TURN_MESSAGES)
 
 
