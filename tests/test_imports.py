@@ -135,6 +135,16 @@ ADMIN_MAY_IMPORT: dict[str, set[str]] = {
         "admin.http",
         "admin.service",
     },
+    "metrics": BASE
+    | {
+        "metadata.patterns",
+        "admin.http.answers",
+        "admin.http.authentication",
+        "admin.http.compatible",
+        "admin.http.errors",
+        "admin.metrics",
+        "admin.service",
+    },
     "dialling": BASE | {"config", "protocols"},
     "cli": BASE
     | {

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 NOT_FOUND: Final = "NOT_FOUND"
 """What was named does not exist, or cannot be reached now."""
 ACCESS_REFUSED: Final = "ACCESS_REFUSED"
@@ -31,10 +33,12 @@ NO_MAJORITY: Final = "NO_MAJORITY"
 """It takes a majority of nodes, which is not there; nothing was done."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class BrokerError(Exception):
     """Root of all errors raised on purpose."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Refusal(BrokerError):
     """What a client asked for may not or cannot be done, whatever protocol it speaks.
 

@@ -85,6 +85,7 @@ class Broker:
         environment: Further environment variables, used at the next `start`.
         prefix: Words before its command line, of a program that becomes it.
         management: The port of its HTTP API, if it is to have one.
+        metrics: The same of metrics.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Broker:
         self.environment = dict(environment or {})
         self.prefix: list[str] = []
         self.management = "none"
+        self.metrics = "none"
         self._process: subprocess.Popen[bytes] | None = None
 
     @classmethod
@@ -155,7 +157,8 @@ class Broker:
         command = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         command += [*self.prefix, sys.executable, "-m", "warren", "server"]
         command += ["--data-dir", str(self.data_dir), "--bind", self.host]
-        command += ["--port", str(self.port), "--management-port", self.management, *self.options]
+        command += ["--port", str(self.port), "--management-port", self.management]
+        command += ["--set", f"prometheus.tcp.port={self.metrics}", *self.options]
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 command,

@@ -37,6 +37,7 @@ LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 PORT_DEFAULT: Final = 5672
 CLUSTER_PORT_DEFAULT: Final = 25_672
 MANAGEMENT_PORT_DEFAULT: Final = 15_672
+PROMETHEUS_PORT_DEFAULT: Final = 15_692
 SECRET_VARIABLE: Final = "WARREN_CLUSTER_SECRET"
 """Names the environment's variable that holds the cluster's secret."""
 DISK_FREE_LIMIT_BYTES: Final = 50_000_000
@@ -113,6 +114,10 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
             next and from a change of the cluster.
         management_port: The HTTP API's; 0 for none, -1 for the usual one if it is free.
         management_host: The address that it listens on; None for that of the other listeners.
+        prometheus_port, prometheus_host: The same of scrapes of metrics.
+        prometheus_path: Under which metrics are.
+        prometheus_per_object: Whether this path itself answers with each thing by itself.
+        prometheus_authentication: Whether those who scrape have to say who they are.
     """
 
     node_name: str
@@ -178,6 +183,11 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     reconciliation_trigger_interval: int = 10_000
     management_port: int = -1
     management_host: str | None = None
+    prometheus_port: int = -1
+    prometheus_host: str | None = None
+    prometheus_path: str = "/metrics"
+    prometheus_per_object: bool = False
+    prometheus_authentication: bool = False
 
     def memory_limit_bytes(self, total_bytes: int) -> int:
         """Memory in use above which publishers are blocked, on a machine that has so much."""
@@ -351,13 +361,19 @@ def parse_port(text: str) -> int:
 
 
 def parse_management_port(text: str) -> int:
-    """A TCP port for the HTTP API, or `none`."""
+    """A TCP port for the HTTP API, or for metrics, or `none`."""
     if text == "none":
         return 0
     try:
         return parse_port(text)
     except _Refused as error:
         raise _Refused(f"{error}, or none") from None
+
+
+def _metrics_path(text: str) -> str:
+    if not re.fullmatch(r"/[A-Za-z0-9._-]*", text):
+        raise _Refused("a slash and one word behind it, such as /metrics")
+    return text
 
 
 def parse_node_name(text: str) -> str:
@@ -432,6 +448,16 @@ SETTINGS: Final = (
     Setting("management.tcp.ip", "management_host", parse_host,
             "address of the HTTP API (default: that of the listeners for clients)"),
     Setting("management.listener.ip", "management_host", parse_host, "the same"),
+    Setting("prometheus.tcp.port", "prometheus_port", parse_management_port,
+            "port of metrics for Prometheus, instead of 15692; none: no metrics"),
+    Setting("prometheus.tcp.ip", "prometheus_host", parse_host,
+            "address of metrics (default: that of the listeners for clients)"),
+    Setting("prometheus.path", "prometheus_path", _metrics_path,
+            "path of metrics, instead of /metrics"),
+    Setting("prometheus.return_per_object_metrics", "prometheus_per_object", _truth,
+            "true: that path answers with each queue and client by itself, as per-object does"),
+    Setting("prometheus.authentication.enabled", "prometheus_authentication", _truth,
+            "true: scrapes need a user who may monitor"),
     Setting("log.level", "log_level", _level, "least important level that is logged"),
     Setting("log.console.level", "log_level", _level, "the same"),
     Setting("cluster.host", "cluster_host", parse_host, "where other nodes reach this one"),

@@ -29,6 +29,7 @@ from warren.ports import Work
 from warren.queues.dead_letters import DeadLettering, DeadLetterRouter
 from warren.queues.forwarding import Forwarder, Forwarding
 from warren.queues.queue import Queue
+from warren.queues.traffic import DeathTraffic
 from warren.vhost.handle import is_to_keep
 
 TURN_MESSAGES: Final = 1_024
@@ -89,6 +90,8 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         self._lengths: BytesWriter = BytesWriter()
         self._bytes: i64 = 0
         self._circles: dict[str, None] = {}
+        self._deaths: DeathTraffic = DeathTraffic()
+        """Where those of the queue are counted whose turn it is."""
 
     def add(self, dead_lettering: DeadLettering) -> None:
         """A queue has dead letters."""
@@ -170,6 +173,9 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         forwarding = self._forwarded
         tables = self._metadata.vhosts.get(self._vhost)
         assert forwarding is not None, "asked while dead letters are forwarded"
+        if not again and not forwarding.delays:
+            deaths = self._loop.traffic.of_deaths(forwarding.queue.type, True)
+            deaths.by_reason[reason] += 1
         if tables is None:
             return []
         why = ""
@@ -212,6 +218,7 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
 
     def _serve(self, dead_lettering: DeadLettering) -> None:
         self._vhost = dead_lettering.queue.vhost
+        self._deaths = self._loop.traffic.of_deaths(dead_lettering.queue.type, False)
         self._exchange = dead_lettering.exchange
         self._letter = None
         dead_lettering.carry(self, TURN_MESSAGES, TURN_BYTES)
@@ -226,6 +233,7 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
 
     def take(self, letter: DeadLetter, letters: DeadLetters, reason: i64, flavour: i64) -> i64:
         """Route the message that `letters` looked at last; gives the bytes that it takes."""
+        self._deaths.by_reason[reason] += 1
         tables = self._metadata.vhosts.get(self._vhost)
         if tables is None:
             return 0

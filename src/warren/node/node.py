@@ -75,6 +75,7 @@ from warren.queues.dead_letters import DeadLettering
 from warren.queues.forwarding import Forwarding
 from warren.queues.paging import Pages
 from warren.queues.queue import Queue
+from warren.queues.traffic import Traffic
 from warren.raft.state import Options
 from warren.vhost.handle import VhostHandle
 from warren.vhost.pending import Resumable
@@ -107,6 +108,7 @@ class Node(Loop):
         peers: Peers | None = None,
     ) -> None:
         self.settings = settings
+        self.traffic = Traffic()
         self.needs_turn = False
         self.turn_planned: bool = False
         self.deferring: bool = False
@@ -563,6 +565,10 @@ class Node(Loop):
         """Delete an auto-delete queue that lost its last consumer (PROP-04), or an expired one."""
         self.removals.delete_unused(queue)
 
+    def dead_letter_confirmed(self, queue: Queue) -> None:
+        """Count a dead letter that is where it belongs."""
+        self.traffic.of_deaths(queue.type, True).confirmed += 1
+
     def queue_dead_letters(self, dead_lettering: DeadLettering) -> None:
         """Have a queue's dead letters routed in a later turn."""
         self.dead_letters.add(dead_lettering)
@@ -668,6 +674,7 @@ class Node(Loop):
         impersonates = user is not None and IMPERSONATOR in user.tags
         identity = self._identities.take(self.cluster.session)
         self.usage.connected(login.user, vhost, 1)
+        self.traffic.connections_opened += 1
         return VhostHandle(
             self.vhosts,
             vhost,
@@ -699,8 +706,11 @@ class Node(Loop):
 
     def connection_closed(self, connection: ClientConnection) -> None:
         """Forget a connection."""
-        self.connections.pop(id(connection), None)
+        known = self.connections.pop(id(connection), None)
         self._closing.pop(id(connection), None)
+        if known is not None and connection.vhost:
+            # A closed one that waits for its client's answer comes here once more.
+            self.traffic.connections_closed += 1
 
     def connection_closing(self, connection: ClientConnection) -> None:
         """Keep a connection until its client answers."""

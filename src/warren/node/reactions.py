@@ -12,6 +12,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
 from warren.metadata.passwords import SALT_BYTES
 from warren.metadata.permissions import first_commands
+from warren.metadata.tables import QueueRecord
 from warren.node.announcing import Announcer
 from warren.node.evictions import Evictions
 from warren.node.hosting import QueueHosting
@@ -79,10 +80,14 @@ class Reactions:
         created = outcome.created_queue
         if created is not None:
             self._hosting.created(created)
+            if self._counts(created):
+                self._loop.traffic.queues_created += 1
             if created.type.replicated:
                 self._reconciler.trigger()
         for record in outcome.deleted_queues:
             self._hosting.deleted(record)
+            if self._counts(record):
+                self._loop.traffic.queues_deleted += 1
         if outcome.vhosts_changed:
             self._queues.keep_vhosts(self._evictions.vhosts_in_use())
         if outcome.deleted_vhost is not None:
@@ -115,6 +120,10 @@ class Reactions:
                 self._cluster.sessions_given(index)
             # What it was given before the last time is over, except what began its life.
             self._cluster.close_sessions()
+
+    def _counts(self, record: QueueRecord) -> bool:
+        """Whether a queue that begins or ends is counted here: at its home, and once it serves."""
+        return record.node == self._node_name and self._cluster.session > 0
 
     def take_over(self) -> None:
         """Metadata came as a whole from another node: act on all that may differ.

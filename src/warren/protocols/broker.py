@@ -18,6 +18,7 @@ from warren.protocols.client import ClientConnection, EndOfTurn
 from warren.protocols.output import OutputHost
 from warren.queues.fifo.live import PART_RUNS
 from warren.queues.queue import Host
+from warren.queues.traffic import Traffic
 from warren.versions import NEWEST
 from warren.vhost.handle import VhostHandle
 from warren.vhost.pending import Resumable
@@ -165,6 +166,7 @@ class Broker(Host, OutputHost):
         turn_number: How manieth turn of the loop this is.
         inputs: How many connections brought input since the last turn; they count themselves.
         input_share: How many bytes of input one connection may bring before the next turn.
+        traffic: What is counted of messages and clients.
     """
 
     settings: Settings
@@ -173,6 +175,7 @@ class Broker(Host, OutputHost):
     turn_number: i64
     inputs: i64
     input_share: i64
+    traffic: Traffic
 
     @abstractmethod
     def monotonic_ms(self) -> int:

@@ -6,6 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.queues.traffic import ExchangeUse, QueueUse
 from warren.wire.amqp091.table import Table
 
 
@@ -73,6 +74,9 @@ class ChannelFacts:
         prefetch: What consumers begin with; 0 for no limit.
         global_prefetch: The limit over all consumers; 0 for none.
         consumers: In the order in which they came.
+        publishes: Whether it ever published.
+        published: What was published through each exchange.
+        served: What was got of each queue.
     """
 
     def __init__(self, number: i64) -> None:
@@ -86,6 +90,9 @@ class ChannelFacts:
         self.prefetch: i64 = 0
         self.global_prefetch: i64 = 0
         self.consumers: list[ConsumerFacts] = []
+        self.publishes: bool = False
+        self.published: list[ExchangeUse] = []
+        self.served: list[QueueUse] = []
 
 
 @final

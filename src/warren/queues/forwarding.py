@@ -408,6 +408,8 @@ class Forwarding(Fetching):
             self._arrived += 1
             self._arrived_ms = self.queue.host.monotonic_ms()
             self.queue.forwarded(outgoing.death, outgoing.death)
+            if not self.delays:
+                self.queue.host.dead_letter_confirmed(self.queue)
             if self.told and not self._failed:
                 self.told = {}
         else:

@@ -7,6 +7,8 @@ from typing import final
 
 from mypy_extensions import i64, mypyc_attr
 
+from warren.queues.traffic import ExchangeUse
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Publisher:
@@ -28,6 +30,7 @@ class PublishRun:
         rejected: Which of its messages one of them had no room for: where they begin among the
             run's, and how many there are, in any order. These are nacked, and lost to a publisher
             who waits for no confirm. None if there are none.
+        use: Where confirms are counted; None where they are not.
     """
 
     def __init__(self, publisher: Publisher, first: i64, count: i64, waiting: i64) -> None:
@@ -37,6 +40,7 @@ class PublishRun:
         self.waiting: i64 = waiting
         self.refused: bool = False
         self.rejected: list[tuple[int, int]] | None = None
+        self.use: ExchangeUse | None = None
 
     def reject(self, at: i64, count: i64) -> None:
         """A queue has no room for some of the messages, and drops them."""

@@ -107,6 +107,9 @@ class Host(Throttled):
         """The same of those that stay in their queue until they are confirmed."""
         raise AssertionError("a host defines queue_forwards")
 
+    def dead_letter_confirmed(self, queue: Queue) -> None:
+        """A dead letter that stayed in its queue until then is where it belongs."""
+
     @abstractmethod
     def queue_damaged(self, queue: Queue, error: BaseException) -> None:
         """Messages of the queue cannot be read from the disk of this node; `error` says which."""

@@ -92,6 +92,7 @@ class Member(Proposer, GroupOwner):
     Attributes:
         log, raft: The group's.
         applied_index: The last committed entry that the machine has.
+        commit_ms: How long one of the last entries took from its append here to its commit.
         sessions: The last sequence applied, by session.
         client_sessions: What it takes while it leads.
         feeding: What it sends while it leads.
@@ -133,6 +134,10 @@ class Member(Proposer, GroupOwner):
         self._halted: bool = False
         """Whether it gets no further ones: its state is to be taken when those are durable."""
         self._committed: i64 = recovered.applied
+        self.commit_ms: i64 = 0
+        self._timed: i64 = 0
+        """The entry whose way is timed; 0 for none."""
+        self._timed_ms: i64 = 0
         self._arrived: list[Batch] = []
         """The entries of the append that Raft is about to take."""
         self._slow_from_ms: i64 = 0
@@ -284,7 +289,11 @@ class Member(Proposer, GroupOwner):
         )
         self.client_sessions.took(session, proposal.sequence)
         self._entries.append(batch)
-        self.raft.appended(batch.index, self.host.monotonic_ms())
+        now_ms: i64 = self.host.monotonic_ms()
+        if self._timed == 0:
+            self._timed = batch.index
+            self._timed_ms = now_ms
+        self.raft.appended(batch.index, now_ms)
         self.mark()
 
     def stamp_ms(self) -> i64:
@@ -483,6 +492,8 @@ class Member(Proposer, GroupOwner):
         elif isinstance(effect, Truncate):
             assert self._ahead == 0, "nobody else has a say in the log of a sole member"
             self.log.truncate_from(effect.from_index)
+            if self._timed >= effect.from_index:
+                self._timed = 0
             while self._entries and self._entries[-1].index >= effect.from_index:
                 self._entries.pop()
         elif isinstance(effect, AppendNoop):
@@ -570,6 +581,9 @@ class Member(Proposer, GroupOwner):
         """All entries up to `index` are committed: let the machine have them."""
         assert index <= self.log.last_index, "what is committed here is in the log"
         self._committed = max(self._committed, index)
+        if 0 < self._timed <= index:
+            self.commit_ms = self.host.monotonic_ms() - self._timed_ms
+            self._timed = 0
         self._apply()
         if self._committed - self.hard_state.commit > HINT_ENTRIES and self.has_peers():
             self.save_hard_state(None)

@@ -23,7 +23,7 @@ OTHERS: Final = 64
 HTTP_SHARE: Final = 16
 HTTP_MIN: Final = 4
 HTTP_MAX: Final = 256
-"""Connections of the HTTP API may be this part of all, within these bounds."""
+"""Connections of the HTTP API may be this part of all, within these bounds; so may scrapes'."""
 
 CONNECTIONS_MIN: Final = 8
 """Clients that are let in even where the limit is too low for everything else."""
@@ -35,7 +35,7 @@ class DescriptorShares(NamedTuple):
     Attributes:
         log_files: For files of the log.
         connections: For clients.
-        http: For the HTTP API.
+        http: For the HTTP API, and as many for scrapes of metrics.
     """
 
     log_files: int
@@ -47,5 +47,5 @@ def shares(limit: int) -> DescriptorShares:
     """Share out what the process may have."""
     log_files = min(DESCRIPTORS_MAX, max(LOG_FILES_MIN, limit // LOG_SHARE))
     http = min(HTTP_MAX, max(HTTP_MIN, limit // HTTP_SHARE))
-    connections = limit - log_files - RESERVE - OTHERS - http
+    connections = limit - log_files - RESERVE - OTHERS - 2 * http
     return DescriptorShares(log_files, max(CONNECTIONS_MIN, connections), http)

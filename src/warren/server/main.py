@@ -61,6 +61,7 @@ from warren.server.settings import (
     bind_host,
     client_tls_from,
     management_address,
+    prometheus_address,
     settings_from,
     tls_from,
 )
@@ -162,6 +163,7 @@ class Server(OperatorHost):
         )
         self._listeners: list[asyncio.Server | TlsListener] = []
         self._http: HttpListener | None = None
+        self._metrics: HttpListener | None = None
         self._drained = False
         client_tls = client_tls_from(config)
         self._client_tls = None if client_tls is None else client_tls.context()
@@ -245,6 +247,7 @@ class Server(OperatorHost):
         if not self._stopping.done():
             # First, since to load what it takes holds up the loop for a moment.
             await self._listen_for_http()
+            await self._listen_for_scrapes()
             await self._listen()
             self._garbage.begin()
             self._announce(time.perf_counter() - started)
@@ -433,6 +436,36 @@ class Server(OperatorHost):
             )
             return
         self._http = listener
+
+    async def _listen_for_scrapes(self) -> None:
+        """Let Prometheus ask for metrics, unless that is switched off."""
+        config = self.config
+        if config.prometheus_port == 0:
+            return
+        # Only here: a node without it has none of this in memory.
+        from warren.admin.http.listener import HttpListener
+        from warren.admin.metrics.application import MetricsApplication
+
+        host, port = prometheus_address(config)
+        application = MetricsApplication(
+            self._service,
+            config.prometheus_path,
+            config.prometheus_per_object,
+            config.prometheus_authentication,
+        )
+        listener = HttpListener(self._service, self._http_connections_max, application)
+        try:
+            await listener.listen(host, port)
+        except OSError as error:
+            text = f"cannot listen for scrapes on {host or '*'}:{port}: {why_not_listening(error)}"
+            if config.prometheus_port > 0:
+                raise ConfigError(text.replace("--port", "prometheus.tcp.port")) from error
+            log.warning(
+                "%s; until prometheus.tcp.port names a free port, there are no metrics",
+                text.partition(";")[0],
+            )
+            return
+        self._metrics = listener
 
     def after_event(self) -> None:
         """Plan the node's turn behind the events of this round."""
@@ -672,6 +705,16 @@ class Server(OperatorHost):
                     purpose="HTTP API",
                 )
             )
+        if self._metrics is not None:
+            host, port = prometheus_address(self.config)
+            found.append(
+                Listener(
+                    protocol="http/prometheus",
+                    interface=host or ANY_INTERFACE,
+                    port=port,
+                    purpose="Prometheus metrics",
+                )
+            )
         return found
 
     def _addresses(self) -> list[str]:
@@ -690,6 +733,8 @@ class Server(OperatorHost):
         )
         if self._http is not None:
             log.info("the HTTP API answers on %s:%d", *management_address(self.config))
+        if self._metrics is not None:
+            log.info("metrics are answered on %s:%d", *prometheus_address(self.config))
         if sys.stderr.isatty():
             scheme = "amqp" if self.config.listeners else "amqps"
             host, port = (*self.config.listeners, *self.config.tls_listeners)[0]
@@ -714,6 +759,8 @@ class Server(OperatorHost):
         self._stop_listening()
         if self._http is not None:
             await self._http.close(HTTP_CLOSE_SECONDS)
+        if self._metrics is not None:
+            await self._metrics.close(HTTP_CLOSE_SECONDS)
         await self.hand_over()
         self.node.shut_down()
         self.node.turn()

@@ -6,6 +6,7 @@ from warren.config.client_tls import ClientTls
 from warren.config.config import (
     CLUSTER_PORT_DEFAULT,
     MANAGEMENT_PORT_DEFAULT,
+    PROMETHEUS_PORT_DEFAULT,
     ServerConfig,
 )
 from warren.config.peer_tls import PeerTls, peer_tls
@@ -35,6 +36,12 @@ def management_address(config: ServerConfig) -> tuple[str, int]:
     """Where the HTTP API listens; unless it is told otherwise, beside the listeners for clients."""
     host = bind_host(config) if config.management_host is None else config.management_host
     return host, config.management_port if config.management_port > 0 else MANAGEMENT_PORT_DEFAULT
+
+
+def prometheus_address(config: ServerConfig) -> tuple[str, int]:
+    """Where scrapes of metrics are answered; unless it is told otherwise, beside clients."""
+    host = bind_host(config) if config.prometheus_host is None else config.prometheus_host
+    return host, config.prometheus_port if config.prometheus_port > 0 else PROMETHEUS_PORT_DEFAULT
 
 
 def tls_from(config: ServerConfig) -> PeerTls | None:

@@ -36,6 +36,7 @@ from warren.pending import DONE, PendingReply, PendingRequest, PendingResult, Re
 from warren.queue_types import CONSUMER_TIMEOUT, X_CONSUMER_TIMEOUT
 from warren.queues.fifo.effects import Reply
 from warren.queues.queue import Queue
+from warren.queues.traffic import PublishedTraffic
 from warren.routing.alternates import ALTERNATE_EXCHANGE
 from warren.routing.router import Router, routing_keys
 from warren.routing.terms import readable
@@ -56,7 +57,6 @@ from warren.vhost.requests import (
 )
 from warren.vhost.routes import REPLY_PREFIX, ReplyTarget, Route
 from warren.vhost.timeouts import overdue, timed_out
-from warren.vhost.traffic import VhostTraffic
 from warren.wire.amqp091.table import Table
 
 NAME_RANDOM_BYTES: Final = 16
@@ -207,7 +207,7 @@ class VhostHandle:
         self.name: str = name
         self.identity: i64 = identity
         self.max_message_bytes: i64 = host.max_message_bytes
-        self.traffic: VhostTraffic = host.traffic_of(name)
+        self.traffic: PublishedTraffic = host.traffic_of(name)
         self._host: VhostHost = host
         self._tables: MetadataMachine = host.tables
         self._queues: ShardedDict[str, Queue] = queues

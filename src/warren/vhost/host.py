@@ -12,9 +12,9 @@ from warren.metadata.permissions import Authority
 from warren.metadata.tables import QueueRecord
 from warren.pending import PendingResult
 from warren.queues.queue import Queue
+from warren.queues.traffic import PublishedTraffic
 from warren.vhost.pending import Resumable
 from warren.vhost.routes import ReplyTarget
-from warren.vhost.traffic import VhostTraffic
 
 
 class VhostHost:
@@ -50,13 +50,13 @@ class VhostHost:
         self.relaxed_declares: bool = False
         self.disk_full: bool = False
         self.replies: dict[tuple[str, str], ReplyTarget] = {}
-        self.traffic: dict[str, VhostTraffic] = {}
+        self.traffic: dict[str, PublishedTraffic] = {}
 
-    def traffic_of(self, vhost: str) -> VhostTraffic:
+    def traffic_of(self, vhost: str) -> PublishedTraffic:
         """What clients of this node published to a vhost."""
         found = self.traffic.get(vhost)
         if found is None:
-            found = self.traffic[vhost] = VhostTraffic()
+            found = self.traffic[vhost] = PublishedTraffic()
         return found
 
     @abstractmethod

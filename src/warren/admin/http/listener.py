@@ -11,6 +11,7 @@ import logging
 from email.utils import formatdate
 from typing import Any, cast
 
+from starlette.types import ASGIApp as ASGIApplication
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
@@ -97,17 +98,24 @@ class HttpProtocol(H11Protocol):
 class HttpListener:
     """Listens for HTTP on behalf of one node."""
 
-    def __init__(self, service: AdminService, connections_max: int) -> None:
+    def __init__(
+        self,
+        service: AdminService,
+        connections_max: int,
+        application: ASGIApplication | None = None,
+    ) -> None:
         """Prepare to listen.
 
         Args:
             connections_max: Connections at a time.
+            application: What answers; None for the HTTP API, which has rates sampled meanwhile.
         """
         self._service = service
         self._connections_max = connections_max
         self._sampling: asyncio.Task[None] | None = None
+        self._samples = application is None
         self._config = Config(
-            Application(service),
+            Application(service) if application is None else application,
             loop="none",
             http="h11",
             ws="none",
@@ -149,7 +157,7 @@ class HttpListener:
         )
         self._servers.append(server)
         self._tick()
-        if self._sampling is None:
+        if self._samples and self._sampling is None:
             self._sampling = loop.create_task(self._service.statistics.run())
 
     async def close(self, seconds: float) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from warren.admin.service.slices import Slices
 from warren.node.node import Node
 from warren.queues.queue import Counts, Queue
-from warren.vhost.traffic import VhostTraffic
+from warren.queues.traffic import PublishedTraffic
 
 SAMPLE_SECONDS: Final = 5.0
 """RabbitMQ's `collect_statistics_interval`."""
@@ -72,7 +72,7 @@ def lengths_of(counts: Counts | None) -> Values:
     return int(counts.ready), int(counts.held), int(counts.ready) + int(counts.held)
 
 
-def traffic_of(traffic: VhostTraffic | None) -> Values:
+def traffic_of(traffic: PublishedTraffic | None) -> Values:
     """What was published to a vhost, in the order of `PUBLISHED`."""
     if traffic is None:
         return (0, 0, 0, 0)

@@ -86,9 +86,11 @@ class Standing:
             `nodedown` or `timeout` if its node did not say.
         numbers: Last index, last one durable, last one applied, commit index, snapshot index,
             term, version of the machine; empty if they are not known.
+        commit_ms: What an entry takes until it is committed, of a copy of this node that leads.
     """
 
     def __init__(self, state: str, numbers: list[int]) -> None:
+        self.commit_ms: i64 = 0
         self.state: str = state
         self.numbers: list[int] = numbers
 
@@ -524,6 +526,10 @@ class QueueMembers:
             if name in running and queue is not None and queue.member_on(name) is not None:
                 inquiry.leaders[group_id] = name
 
+    def standing(self, queue: QueueRecord | None) -> Standing:
+        """How far this node's copy of a queue is, or of the tables; `noproc` if there is none."""
+        return self._standing(METADATA_GROUP if queue is None else int(queue.group_id))
+
     def _standing(self, group_id: int) -> Standing:
         member = self._cluster.members.get(group_id)
         if member is None:
@@ -531,7 +537,7 @@ class QueueMembers:
         raft = member.raft
         state = raft.state
         role = raft.role_name
-        return Standing(
+        standing = Standing(
             STATES.get(role, role),
             [
                 int(raft.last_index),
@@ -543,6 +549,8 @@ class QueueMembers:
                 MACHINE_VERSION,
             ],
         )
+        standing.commit_ms = member.commit_ms
+        return standing
 
     # --- between nodes --------------------------------------------------------------------------
 

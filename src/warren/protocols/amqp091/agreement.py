@@ -131,9 +131,11 @@ class Agreement:
         else:
             user, password = credentials(method)
             self.login = self._broker.login(user, password, host)
+        self._broker.traffic.logins += 1
         if self.login is not None:
             self.frame_max = FRAME_BYTES_MAX
             return True
+        self._broker.traffic.logins_failed += 1
         self._broker.log_warning(f"{peer}: login refused for user '{user}'")
         if self.capability("authentication_failure_close"):
             raise ConnectionException(

@@ -41,6 +41,7 @@ from warren.queues.fifo.pieces import SPENT_LISTS, LettingGo, Piece
 from warren.queues.links import Holder
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Queue
+from warren.queues.traffic import USES_MAX, QueueUse
 from warren.vhost.handle import VhostHandle
 from warren.vhost.requests import VhostRequest
 from warren.vhost.routes import Route
@@ -168,7 +169,11 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         self.number: i64 = number
         self.aside: bool = False
         self.publishing: PublishPath = PublishPath(
-            vhost, self, number, connection.output.frame_max - FRAME_OVERHEAD_BYTES
+            vhost,
+            self,
+            number,
+            connection.output.frame_max - FRAME_OVERHEAD_BYTES,
+            connection.broker.traffic,
         )
         self.unsettled: Unsettled = Unsettled()
         self.acked_to: i64 = 0
@@ -186,6 +191,8 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         self.replies: DirectReplies | None = None
         self.polled: PollLink | None = None
         self.owed: i64 = 0
+        self._uses: dict[int, QueueUse] = {}
+        """What it got of each queue, by the queue's identity."""
         self._closing: bool = False
         self._ended: bool = False
         self._pending: Pending | None = None
@@ -205,6 +212,9 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         if confirms is not None:
             facts.confirm = True
             facts.unconfirmed = confirms.owed_count()
+        facts.publishes = self.publishing.published > 0
+        facts.published = list(self.publishing.uses.values())
+        facts.served = list(self._uses.values())
         transaction = self.transaction
         if transaction is not None:
             facts.transactional = True
@@ -227,6 +237,16 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
                 )
             )
         return facts
+
+    def use_of(self, queue: Queue) -> QueueUse:
+        """Where it is counted what this channel gets of a queue."""
+        use = self._uses.get(id(queue))
+        if use is None or use.name != queue.name:
+            if len(self._uses) >= USES_MAX:
+                self._uses.clear()
+            whole = self.connection.broker.traffic.of_type(queue.type)
+            use = self._uses[id(queue)] = QueueUse(queue.name, whole)
+        return use
 
     # Input.
 
@@ -505,9 +525,10 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         """A run of publishes is answered by all its queues."""
         confirms = self.publishing.confirms
         if confirms is not None and not self._ended:
+            use = run.use
+            if use is not None and not run.refused:
+                use.confirmed(run.count - run.rejected_count())
             confirms.settled(run)
-            if not run.refused:
-                self.vhost.traffic.confirmed += run.count - run.rejected_count()
             self.connection.broker.confirm_later(self)
 
     def write_confirms(self) -> None:
@@ -674,9 +695,16 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
 
     def settle_now(self, runs: list[TagRun]) -> None:
         """Tell the queues that deliveries are done with."""
+        queue: Queue | None = None
+        use: QueueUse | None = None
         for run in runs:
-            if not run.queue.deleted:
-                run.queue.settle(run.consumer_id, run.mid, run.mid + run.count - 1)
+            if run.queue.deleted:
+                continue
+            if use is None or run.queue is not queue:
+                queue = run.queue
+                use = self.use_of(queue)
+            use.acknowledged(run.count)
+            run.queue.settle(run.consumer_id, run.mid, run.mid + run.count - 1)
         self._limits_changed()
 
     def give_back(self, tag: i64, multiple: bool, requeue: bool, failed: bool) -> None:

@@ -440,7 +440,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         """
         if channel.owed != 0:
             self._cut_off[int(channel.number)] = channel.owed
-        self.channels.pop(int(channel.number), None)
+        if self.channels.pop(int(channel.number), None) is not None:
+            self.broker.traffic.channels_closed += 1
         self._forget_last()
 
     def channel_waits(self, size: i64) -> None:
@@ -723,6 +724,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
             raise amqp_error(refusal, 0, 0) from None
         self._cut_off.pop(int(number), None)
         self.channels[int(number)] = Channel(self, handle, number)
+        self.broker.traffic.channels_opened += 1
         self._forget_last()
         self.send(number, spec.ChannelOpenOk())
 
@@ -803,6 +805,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self.state = CLOSED
         channels = self.channels
         self.channels = {}
+        self.broker.traffic.channels_closed += len(channels)
         self._alarmed = []
         self._forget_last()
         for channel in channels.values():

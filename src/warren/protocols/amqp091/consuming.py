@@ -38,6 +38,7 @@ from warren.protocols.output import Output
 from warren.queues.fifo.effects import Delivery
 from warren.queues.links import Link
 from warren.queues.queue import Queue
+from warren.queues.traffic import QueueUse
 from warren.wire.amqp091.table import Table
 
 BASIC_DELIVER: Final = 0x003C003C
@@ -198,6 +199,7 @@ class ConsumerLink(Link):
         no_ack: bool,
         frames: MessageFrames,
         unsettled: Unsettled,
+        use: QueueUse,
     ) -> None:
         self.queue: Queue = queue
         self.tag: str = tag
@@ -211,6 +213,7 @@ class ConsumerLink(Link):
         self.on_cancelled: LinkOwner | None = None
         self._frames: MessageFrames = frames
         self._unsettled: Unsettled = unsettled
+        self._use: QueueUse = use
         self._shows_counts: bool = queue.type.shows_delivery_counts
         self._parked: list[Delivery] = []
         self._tag_bytes: bytes = tag.encode("utf-8", "surrogateescape")
@@ -311,6 +314,7 @@ class ConsumerLink(Link):
             delivery.first += count
             delivery.mid += count
             delivery.count -= count
+            self._use.consumed(count, delivery.acquired > 0, self.no_ack)
             if self.no_ack:
                 self.queue.automatic += count
                 self.queue.settle(self.consumer_id, mid, mid + count - 1)

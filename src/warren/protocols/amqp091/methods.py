@@ -269,7 +269,9 @@ def _consume(channel: Channel, method: spec.BasicConsume) -> None:
     priority = _consume_arguments(queue, method.arguments)
     if queue.type.exclusive_consumers and not queue.admit(method.exclusive):
         raise ChannelException(403, f"{queue} in exclusive use")
-    link = ConsumerLink(queue, tag, method.no_ack, channel.frames, channel.unsettled)
+    link = ConsumerLink(
+        queue, tag, method.no_ack, channel.frames, channel.unsettled, channel.use_of(queue)
+    )
     link.on_cancelled = channel
     pending = channel.wait(method)
     pending.queue = queue
@@ -423,6 +425,7 @@ def answer(channel: Channel, pending: Pending, reply: Reply) -> None:
         delivery = reply.delivery if isinstance(reply, PollReply) else None
         if delivery is None:
             queue.polled_empty += 1
+            channel.use_of(queue).got_none()
             channel.send(spec.BasicGetEmpty())
         else:
             pending.polls = True
@@ -444,6 +447,7 @@ def answer_change(channel: Channel, request: spec.Method, result: Result) -> Non
     if isinstance(request, spec.QueueDeclare):
         assert isinstance(result, QueueDeclared)
         channel.last_queue = result.name
+        channel.connection.broker.traffic.queues_declared += 1
         if not request.nowait:
             channel.send(
                 spec.QueueDeclareOk(result.name, int(result.messages), int(result.consumers))

@@ -84,6 +84,7 @@ class PollLink(Fetching):
         else:
             channel.frames.write_content(record, content, end)
         output.touch()
+        channel.use_of(queue).got(again, self._no_ack)
         queue.delivered += 1
         if again:
             queue.redelivered += 1

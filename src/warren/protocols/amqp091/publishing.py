@@ -40,6 +40,7 @@ from warren.message.flavours import AMQP091
 from warren.protocols.amqp091.confirms import Confirms
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import Queue
+from warren.queues.traffic import USES_MAX, ExchangeUse, Traffic
 from warren.vhost.handle import VhostHandle
 from warren.vhost.routes import Route
 from warren.wire.amqp091 import spec
@@ -59,6 +60,8 @@ UNCHECKED: Final = b"\xff"
 """Equal to no properties, which are at least two bytes."""
 HEADER_OWED: Final = -1
 """Not even the header frame of a message has come, so that the size of its body is not known."""
+ONE_BODY_OVERHEAD_BYTES: Final = 28
+"""What frames of a message with one body frame add to its method frame, properties and body."""
 NO_METHOD: Final = "expected method frame, got non method frame instead"
 NO_HEADER: Final = "expected content header for class 60, got non content header frame instead"
 NO_BODY: Final = "expected content body, got non content body frame instead"
@@ -319,15 +322,22 @@ class PublishPath:
         assembly: The message that is being collected, if any.
         failed_at: Where in the input the message lies that raised an error.
         begun: Whether the last content frame belonged to a publish.
+        uses: What was published through each exchange, by its name.
     """
 
     def __init__(
-        self, vhost: VhostHandle, owner: PublishOwner, channel: i64, payload_max: i64
+        self,
+        vhost: VhostHandle,
+        owner: PublishOwner,
+        channel: i64,
+        payload_max: i64,
+        traffic: Traffic,
     ) -> None:
         """Begin without confirms.
 
         Args:
             payload_max: Largest frame payload that was agreed, in bytes.
+            traffic: Where messages are counted.
         """
         self.confirms: Confirms | None = None
         self.transactional: bool = False
@@ -340,6 +350,10 @@ class PublishPath:
         self._channel: i64 = channel
         self._payload_max: i64 = payload_max
         self._shape: Shape = Shape(vhost)
+        self.uses: dict[str, ExchangeUse] = {}
+        self._use: ExchangeUse | None = None
+        """That of the last message."""
+        self._traffic: Traffic = traffic
 
     def publish(self, data: bytes, at: i64, end: i64, most: i64) -> i64:
         """Accept whole messages of this channel from `data[at:end]`, as many as follow directly.
@@ -582,6 +596,7 @@ class PublishPath:
         scan = shape.scan
         route = shape.route
         assert route is not None
+        self._traffic.sizes.add(read_i64_be(record, head + 11), 1)
         if scan.direct_reply:
             record = self._owner.reply_to(record, scan, head)
         if scan.copies or route.by_message:
@@ -596,15 +611,23 @@ class PublishPath:
 
     def _accept(self, records: bytes, lengths: BytesWriter, count: i64) -> None:
         """Accept a run of messages that share route and properties."""
-        route = self._shape.route
+        shape = self._shape
+        route = shape.route
         assert route is not None
-        self._hand_over(route, records, lengths.getvalue(), count)
+        sizes = lengths.getvalue()
+        overhead = i64(len(shape.method)) + i64(len(shape.properties)) + ONE_BODY_OVERHEAD_BYTES
+        self._traffic.sizes.add_run(sizes, overhead)
+        self._hand_over(route, records, sizes, count)
 
     def _hand_over(self, route: Route, records: bytes, lengths: bytes, count: i64) -> None:
         scan = self._shape.scan
         persistent = scan.persistent
         life_ms = scan.life_ms
         self.published += count
+        traffic = self._traffic
+        traffic.received += count
+        if self.transactional or self.confirms is not None:
+            traffic.with_confirms += count
         if self.transactional:
             self._owner.transact(Transacted(route, records, lengths, count, persistent, life_ms))
             return
@@ -623,13 +646,11 @@ class PublishPath:
     ) -> None:
         """Put messages into the queues of a route, or return them."""
         queues = route.queues
-        traffic = self._vhost.traffic
-        traffic.published += count
+        use = self._use_of(route)
+        use.published(count)
+        self._traffic.routed += count * len(queues)
         if not queues and route.reply is None:
-            if route.mandatory:
-                traffic.returned += count
-            else:
-                traffic.dropped += count
+            use.unroutable(count, route.mandatory)
         if route.keepers:
             self._vhost.keep(route, split_records(records, lengths))
         if route.reply is not None:
@@ -649,11 +670,27 @@ class PublishPath:
             if queue.congested():
                 self._owner.congested(queue)
 
+    def _use_of(self, route: Route) -> ExchangeUse:
+        """Where messages with a route are counted."""
+        use = self._use
+        if use is not None and use.name == route.exchange and not use.exchange.forgotten:
+            return use
+        use = self.uses.get(route.exchange)
+        if use is None or use.exchange.forgotten:
+            if len(self.uses) >= USES_MAX:
+                self.uses.clear()
+            exchange = self._traffic.of_exchange(self._vhost.name, route.exchange)
+            use = ExchangeUse(route.exchange, exchange, self._vhost.traffic)
+            self.uses[route.exchange] = use
+        self._use = use
+        return use
+
     def _sequence(self, route: Route, count: i64) -> PublishRun:
         """Owe confirms for `count` messages."""
         confirms = self.confirms
         assert confirms is not None
         run = PublishRun(self._owner, confirms.next_sequence, count, len(route.queues))
+        run.use = self._use_of(route)
         confirms.next_sequence += count
         confirms.add(run)
         return run
