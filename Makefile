@@ -121,7 +121,7 @@ oracle:
 	status=$$?; BASE=5780 bench/peer rabbit stop; exit $$status
 	@.venv/bin/python tools/oracle.py warren $(ONLY)
 
-# RECORD=1 stores what RabbitMQ answers over HTTP; else stale answers are named.
+# RECORD=1 stores what RabbitMQ answers over HTTP; else it is said where stored answers are stale.
 oracle-http:
 	@tools/prepare process
 	@BASE=5780 bench/peer rabbit start

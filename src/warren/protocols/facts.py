@@ -10,7 +10,7 @@ from warren.wire.amqp091.table import Table
 
 
 @final
-class Place:
+class ClientPlace:
     """Where a client reached this node.
 
     Attributes:
@@ -24,7 +24,7 @@ class Place:
         self.encrypted: bool = encrypted
 
 
-NOWHERE: Final = Place("", 0, False)
+NOWHERE: Final = ClientPlace("", 0, False)
 
 
 @final

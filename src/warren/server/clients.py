@@ -16,7 +16,7 @@ from typing import cast, final
 from warren.config.client_tls import login_name
 from warren.node.node import Node
 from warren.protocols.amqp091.connection import CLOSED, CLOSING, Connection
-from warren.protocols.facts import Place
+from warren.protocols.facts import ClientPlace
 from warren.server.client_log import ClientLog
 from warren.server.turns import NodeTurns
 from warren.wire.amqp091.frame import HEARTBEAT_FRAME
@@ -210,15 +210,15 @@ class Reception:
         self.login_from: str = login_from
         self.doorkeeper: Doorkeeper = Doorkeeper(most)
         self.clients: set[ClientProtocol] = set()
-        self._places: dict[tuple[str, int, bool], Place] = {}
+        self._places: dict[tuple[str, int, bool], ClientPlace] = {}
 
-    def place(self, stream: asyncio.Transport, encrypted: bool) -> Place:
+    def place(self, stream: asyncio.Transport, encrypted: bool) -> ClientPlace:
         """Where a client reached this node; the same for all who came to one address."""
         host, port = (stream.get_extra_info("sockname") or ("", 0))[:2]
         key = (str(host), int(port), encrypted)
         place = self._places.get(key)
         if place is None:
-            place = self._places[key] = Place(str(host), int(port), encrypted)
+            place = self._places[key] = ClientPlace(str(host), int(port), encrypted)
         return place
 
 

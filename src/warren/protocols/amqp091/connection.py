@@ -44,7 +44,7 @@ from warren.protocols.broker import (
     LoginListener,
 )
 from warren.protocols.client import ClientConnection
-from warren.protocols.facts import NOWHERE, ChannelFacts, ConnectionFacts, Place
+from warren.protocols.facts import NOWHERE, ChannelFacts, ClientPlace, ConnectionFacts
 from warren.protocols.output import Output, OutputOwner
 from warren.queues.queue import FlowControlled
 from warren.vhost.handle import VhostHandle
@@ -133,7 +133,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         host: str,
         port: int,
         certified: str = "",
-        place: Place = NOWHERE,
+        place: ClientPlace = NOWHERE,
     ) -> None:
         """Begin to wait for the client's header.
 
@@ -151,7 +151,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self.agreement: Agreement = Agreement(broker, certified)
         self.state: i64 = AWAIT_HEADER
         self.assembled_bytes: i64 = 0
-        self.place: Place = place
+        self.place: ClientPlace = place
         self._came_ms: i64 = broker.now_ms()
         self._received_bytes: i64 = 0
         self._received_count: i64 = 0
