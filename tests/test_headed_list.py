@@ -16,6 +16,8 @@ STEPS = st.lists(
         st.tuples(st.just("append"), st.integers(1, 3 * SLACK_MIN)),
         st.tuples(st.just("drop"), st.integers(1, 3 * SLACK_MIN)),
         st.tuples(st.just("cut"), st.integers(0, 4 * SLACK_MIN)),
+        st.tuples(st.just("pop_first"), st.just(0)),
+        st.tuples(st.just("remove"), st.integers(0, 4 * SLACK_MIN)),
         st.tuples(st.just("clear"), st.just(0)),
     ),
     max_size=20,
@@ -43,6 +45,13 @@ def test_it_holds_what_a_list_holds(steps: list[tuple[str, int]]) -> None:
         elif step == "cut":
             row.cut(much)
             del model[much:]
+        elif step == "pop_first":
+            if model:
+                assert row.pop_first() == model.pop(0)
+        elif step == "remove":
+            if much < len(model):
+                row.remove(much)
+                del model[much]
         else:
             row.clear()
             model.clear()

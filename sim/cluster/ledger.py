@@ -248,7 +248,9 @@ class Seen:
         self.member = member
         self.applied = -1
         self.last = int(member.log.last_index)
-        self.pending = {int(batch.index): batch for batch in member._entries}
+        ahead = member._entries
+        batches = [ahead.at(place) for place in range(ahead.size())]
+        self.pending = {int(batch.index): batch for batch in batches}
 
 
 class Compared(NamedTuple):

@@ -71,7 +71,7 @@ def test_an_entry_of_an_older_term_that_was_read_late_is_not_sent() -> None:
 
     def there() -> bool:
         # As a read leaves it that was begun while this node led before.
-        here.feeding._read["c"] = [*entries, stale]
+        here.feeding._read = {"c": [*entries, stale]}
         return member(late).applied_index >= index
 
     pair.until(there)

@@ -126,19 +126,33 @@ class Ring:
 
 @final
 class Share:
-    """What the cache holds of one group."""
+    """What the cache holds of one group: most groups are idle, and it holds nothing of them."""
 
     def __init__(self) -> None:
-        self.recent = Ring(False)
+        self._recent: Ring | None = None
+        self._read_back: Ring | None = None
+
+    @property
+    def recent(self) -> Ring:
         """Batches appended, from the oldest not evicted to the newest."""
-        self.read_back = Ring(True)
+        if self._recent is None:
+            self._recent = Ring(False)
+        return self._recent
+
+    @property
+    def read_back(self) -> Ring:
         """Batches read from disk, one ascending stretch."""
+        if self._read_back is None:
+            self._read_back = Ring(True)
+        return self._read_back
 
     def find(self, number: i64) -> Batch | None:
         """The batch that holds a message, if it is in memory."""
-        batch = self.read_back.find(number)
-        if batch is None:
-            batch = self.recent.find(number)
+        batch: Batch | None = None
+        if self._read_back is not None:
+            batch = self._read_back.find(number)
+        if batch is None and self._recent is not None:
+            batch = self._recent.find(number)
         return batch
 
 

@@ -9,9 +9,10 @@ from typing import Any, Final, TypeAlias, final
 
 from mypy_extensions import i64
 
+from warren.metadata.arguments import QUEUE_TYPE
 from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.rows import EncodedRows, Lot
-from warren.queue_types import QueueType, type_of
+from warren.queue_types import TYPES, QueueType, type_of
 from warren.routing.alternates import ALTERNATE_EXCHANGE
 from warren.routing.bindings import Binding
 from warren.routing.router import Router
@@ -28,6 +29,9 @@ BindingKey: TypeAlias = tuple[str, bool, str, bytes]
 
 #: `QueueRecord.exclusive_owner` of a queue that any connection may use.
 NO_OWNER: Final = 0
+
+PLAIN: Final[dict[str, Table]] = {each.name: {QUEUE_TYPE: each.name} for each in TYPES.values()}
+"""The arguments of all queues of a type that have no others: rows are not changed in place."""
 
 
 @final
@@ -157,12 +161,13 @@ class QueueRecord:
     ) -> None:
         self.vhost: str = vhost
         self.name: str = name
-        self.kind: str = kind
         self.type: QueueType = type_of(kind)
+        self.kind: str = self.type.name
         self.durable: bool = durable
         self.auto_delete: bool = auto_delete
         self.exclusive_owner: i64 = exclusive_owner
-        self.arguments: Table = arguments
+        plain = PLAIN.get(self.kind, arguments)
+        self.arguments: Table = plain if arguments == plain else arguments
         self.group_id: i64 = group_id
         self.node: str = node
         self.members: list[MemberRecord] = members

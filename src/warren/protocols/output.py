@@ -16,10 +16,6 @@ from mypy_extensions import i64, trait
 from warren.ports import Transport
 from warren.queues.links import Link
 
-KEEP_BYTES: Final = 65_536
-"""A buffer that grew past this is let go when its connection falls idle."""
-
-
 STALLED_BYTES_MAX: Final = 4_194_304
 """What may be queued behind the transport's high mark before the client's input is left alone."""
 
@@ -67,7 +63,6 @@ class Output:
     """The outgoing side of one connection.
 
     Attributes:
-        buffer: Frames gathered in this turn.
         writable: False while the transport asks to wait.
         frame_max: Largest frame this client takes, in bytes with its 8 bytes of framing.
         sent_bytes, sent_count: Handed to the transport so far, and in how many parts.
@@ -75,7 +70,8 @@ class Output:
     """
 
     def __init__(self, owner: OutputOwner, host: OutputHost, transport: Transport) -> None:
-        self.buffer: BytesWriter = BytesWriter()
+        self._buffer: BytesWriter | None = None
+        """What is gathered in this turn; one that has nothing to say for a while has none."""
         self.writable: bool = True
         self.frame_max: i64 = 4096
         self.sent_bytes: i64 = 0
@@ -86,15 +82,25 @@ class Output:
         self._host: OutputHost = host
         self._write: Callable[[bytes], None] = transport.write
         self._dirty: bool = False
-        self._waiting: list[Link] = []
-        self._grown: bool = False
+        self._waiting: list[Link] | None = None
         self._stalled_bytes: i64 = 0
         self._turn_bytes: i64 = 0
+
+    @property
+    def buffer(self) -> BytesWriter:
+        """Frames gathered in this turn."""
+        if self._buffer is None:
+            self._buffer = BytesWriter()
+        return self._buffer
+
+    def gathered_bytes(self) -> i64:
+        """How much waits for the end of this turn."""
+        return 0 if self._buffer is None else len(self._buffer)
 
     def let_go(self) -> None:
         """The connection is over: what is gathered still goes out."""
         self._owner = NO_OWNER
-        self._waiting = []
+        self._waiting = None
 
     def takes(self) -> bool:
         """Whether deliveries may be written now."""
@@ -109,13 +115,11 @@ class Output:
     def flush(self) -> None:
         """Hand the buffer to the transport."""
         self._dirty = False
-        size: i64 = len(self.buffer)
-        if size == 0:
+        buffer = self._buffer
+        if buffer is None or len(buffer) == 0:
             return
-        data = self.buffer.getvalue()
-        self.buffer.truncate(0)
-        if size > KEEP_BYTES:
-            self._grown = True
+        data = buffer.getvalue()
+        buffer.truncate(0)
         self._hand_over(data)
 
     def pass_on(self, frames: bytes) -> None:
@@ -144,6 +148,8 @@ class Output:
 
     def wait(self, link: Link) -> None:
         """Resume a link when the transport takes bytes again, or in the next turn."""
+        if self._waiting is None:
+            self._waiting = []
         if link not in self._waiting:
             self._waiting.append(link)
             self.touch()
@@ -159,12 +165,11 @@ class Output:
         """Resume the links that wait, if they may write."""
         if self.takes() and self._waiting:
             waiting = self._waiting
-            self._waiting = []
+            self._waiting = None
             for link in waiting:
                 link.resume()
 
     def shrink(self) -> None:
-        """Let a grown buffer go; called when the connection was idle for a while."""
-        if self._grown and len(self.buffer) == 0:
-            self.buffer = BytesWriter()
-            self._grown = False
+        """Let the buffer go; called when the connection was idle for a while."""
+        if self._buffer is not None and len(self._buffer) == 0:
+            self._buffer = None

@@ -75,7 +75,7 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         super().__init__(host, vhost, name, CLASSIC, fifo, log, log.id)
         self.log: GroupLog = log
         fifo.reports_freed = True
-        self._leaving: list[UndurableRemoval] = []
+        self._leaving: list[UndurableRemoval] | None = None
         self._draft: ClassicDraft | None = None
         """A snapshot that is being written."""
 
@@ -100,7 +100,7 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         return self._gather()
 
     def _gather(self) -> Gathering:
-        leaving = [leaving.pairs for leaving in self._leaving]
+        leaving = [leaving.pairs for leaving in self._leaving or []]
         return self.fifo.gather_live(self.freed.lists + self.not_dead_lettered(), leaving)
 
     def hand_out(self) -> None:
@@ -131,7 +131,7 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         """Log how the machine is set up, as a new group's first entry."""
         fields = BytesWriter()
         self.fifo.config.encode(fields)
-        commands.config(self._commands, fields.getvalue())
+        commands.config(self._writer(), fields.getvalue())
         self._append_commands(self._take_commands(), True)
 
     def set_message_ttl(self, ttl_ms: i64) -> None:
@@ -210,10 +210,10 @@ class ClassicQueue(LoggedQueue, GroupOwner):
             fifo.all_back()
             fifo.free(transient)
         for first, last in transient:
-            commands.free(self._commands, i64(first), i64(last))
+            commands.free(self._writer(), i64(first), i64(last))
         fifo.transient.clear()
         if clean:
-            commands.reset(self._commands)
+            commands.reset(self._writer())
         payload = self._take_commands()
         if payload:
             self._append_commands(payload, True)
@@ -297,6 +297,8 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         for first, last in pairs:
             commands.free(out, i64(first), i64(last))
         batch = self._append_commands(out.getvalue(), False)
+        if self._leaving is None:
+            self._leaving = []
         self._leaving.append(UndurableRemoval(batch.index, pairs))
 
     def _append_commands(self, payload: bytes, urgent: bool) -> Batch:

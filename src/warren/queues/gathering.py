@@ -80,7 +80,7 @@ class GatheringQueue(Queue):
         self.exclusive_consumer: bool = False
         self.known_facts: i64 = 0
         self._next_consumer: i64 = 1
-        self._automatic: dict[int, bool] = {}
+        self._automatic: dict[int, bool] | None = None
         """Consumers of this node whose acks are automatic."""
         self._parts: list[bytes] = []
         self._lengths: list[bytes] = []
@@ -94,7 +94,8 @@ class GatheringQueue(Queue):
         """Whether some of them may say that deliveries failed in queues before."""
         self._flavour: i64 = AMQP091
         self._life_ms: i64 = -1
-        self._commands: BytesWriter = BytesWriter()
+        self._commands: BytesWriter | None = None
+        """The commands gathered; see `_writer`."""
         self._pending_commands: bool = False
         self._urgent: bool = False
         """Whether somebody waits for the pending commands."""
@@ -138,6 +139,9 @@ class GatheringQueue(Queue):
         if not self._prioritised and self._minds_priorities():
             # All of one publish have the same.
             self._prioritised = is_known(flavour) and priority_of(flavour, records, 0) >= 0
+        if self._pending == 0:
+            self._parts = []
+            self._lengths = []
         self._parts.append(records)
         self._lengths.append(lengths)
         self._pending += count
@@ -178,6 +182,8 @@ class GatheringQueue(Queue):
             credit = self.unlimited_credit()
         self._write_attach(consumer_id, credit, priority, automatic)
         if automatic:
+            if self._automatic is None:
+                self._automatic = {}
             self._automatic[int(consumer_id)] = True
         self._ask(waiter)
         self._adopt(consumer_id, limiter)
@@ -189,7 +195,7 @@ class GatheringQueue(Queue):
     def settle(self, consumer_id: i64, first: i64, last: i64) -> None:
         """Message ids of a consumer are done with."""
         self.settled += last - first + 1
-        out = self._commands
+        out = self._writer()
         if (
             len(out) == self._run_end
             and consumer_id == self._run_consumer
@@ -207,33 +213,34 @@ class GatheringQueue(Queue):
 
     def return_(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
         """Message ids of a consumer go back to the queue."""
-        commands.return_(self._commands, consumer_id, first, last, failed)
+        commands.return_(self._writer(), consumer_id, first, last, failed)
         self._command()
 
     def discard(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
         """Message ids of a consumer were rejected for good."""
         told = failed and self._tells_deaths()
-        commands.discard(self._commands, consumer_id, first, last, told)
+        commands.discard(self._writer(), consumer_id, first, last, told)
         self._command()
 
     def cancel(self, consumer_id: i64) -> None:
         """A consumer wants no more; it may still settle what it holds."""
-        commands.cancel(self._commands, consumer_id)
+        commands.cancel(self._writer(), consumer_id)
         self._command()
         self._unlink(consumer_id)
 
     def down(self, consumer_id: i64) -> None:
         """A consumer's channel is gone; what it was not sent is for others."""
-        if self._automatic.pop(int(consumer_id), False):
+        if self._automatic is not None and self._automatic.pop(int(consumer_id), False):
             # What it was sent it has settled before.
-            commands.return_(self._commands, consumer_id, 0, ALL_IDS, True)
-        commands.down(self._commands, consumer_id)
+            commands.return_(self._writer(), consumer_id, 0, ALL_IDS, True)
+        commands.down(self._writer(), consumer_id)
         self._command()
         self._unlink(consumer_id)
 
     def vanished(self, consumer_id: i64) -> None:
         """A consumer is gone, and nobody knows what it has seen of what it was handed."""
-        self._automatic.pop(int(consumer_id), None)
+        if self._automatic is not None:
+            self._automatic.pop(int(consumer_id), None)
         self.down(consumer_id)
 
     def get(self, consumer_id: i64, waiter: PendingRequest) -> None:
@@ -245,13 +252,13 @@ class GatheringQueue(Queue):
     def purge(self, waiter: PendingReply) -> None:
         """Drop all ready messages; a `PurgeReply` says how many."""
         self._before_asking()
-        commands.purge(self._commands)
+        commands.purge(self._writer())
         self._ask(waiter)
 
     def ask(self, command: bytes, waiter: PendingReply) -> None:
         """Submit an encoded command that wants an answer."""
         self._before_asking()
-        self._commands.write(command)
+        self._writer().write(command)
         self._ask(waiter)
 
     # For the node.
@@ -301,11 +308,11 @@ class GatheringQueue(Queue):
 
     def _write_attach(self, consumer_id: i64, credit: i64, priority: i64, automatic: bool) -> None:
         """Write the command that a consumer arrives."""
-        commands.attach(self._commands, consumer_id, credit, priority, automatic)
+        commands.attach(self._writer(), consumer_id, credit, priority, automatic)
 
     def _write_get(self, consumer_id: i64) -> None:
         """Write the command that one message is wanted."""
-        commands.get(self._commands, consumer_id)
+        commands.get(self._writer(), consumer_id)
 
     def _tells_deaths(self) -> bool:
         """Whether messages that die here go on elsewhere, and say how often they failed."""
@@ -366,9 +373,15 @@ class GatheringQueue(Queue):
         self._prioritised = False
         self._noted = False
 
+    def _writer(self) -> BytesWriter:
+        """Where commands are written; there is one only while there are commands."""
+        if self._commands is None:
+            self._commands = BytesWriter()
+        return self._commands
+
     def _take_commands(self) -> bytes:
-        payload = self._commands.getvalue()
-        self._commands = BytesWriter()
+        payload = b"" if self._commands is None else self._commands.getvalue()
+        self._commands = None
         self._run_end = NOT_SETTLED
         self._pending_commands = False
         self._urgent = False

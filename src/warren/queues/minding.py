@@ -38,7 +38,7 @@ class Minding:
         self._locks_planned: i64 = NEVER
         """When this node, which leads, looks whether messages are held for too long, by the log's
         time; `NEVER` if it does not."""
-        self._renewed: dict[str, tuple[int, int]] = {}
+        self._renewed: dict[str, tuple[int, int]] | None = None
         """By group of readers: its last call in the log's time, and when this node, which leads,
         came to know of it, in monotonic time."""
 
@@ -86,23 +86,27 @@ class Minding:
         renewed, and by the time of the log, which wall clocks make jump, too.
         """
         renewed = self._renewed
-        self._renewed = {}
+        self._renewed = None
         group = queue.proposer()
         for readers in queue.fifo.groups.values():
             if not readers.open or readers.lease_ms <= 0:
                 continue
-            seen_ms, found_ms = renewed.get(readers.name, (-1, 0))
+            seen_ms, found_ms = -1, 0
+            if renewed is not None:
+                seen_ms, found_ms = renewed.get(readers.name, (-1, 0))
             if seen_ms != readers.seen_ms:
                 seen_ms, found_ms = int(readers.seen_ms), int(now_ms)
             elif readers.lease_ms < min(now_ms - found_ms, group.stamp_ms() - seen_ms):
                 out = BytesWriter()
                 commands.expire(out, readers.name, seen_ms)
                 group.propose_plain(out.getvalue())
+            if self._renewed is None:
+                self._renewed = {}
             self._renewed[readers.name] = (seen_ms, found_ms)
 
     def forget_leases(self) -> None:
         """Another node leads, and minds them."""
-        self._renewed = {}
+        self._renewed = None
 
     def is_unused(self, queue: QuorumQueue) -> bool:
         """Whether nobody has used the queue for so long that it is to go."""

@@ -216,7 +216,7 @@ class Queue:
         self.polled_automatic: i64 = 0
         self.polled_empty: i64 = 0
         self.settled: i64 = 0
-        self.held_back: list[FlowControlled] = []
+        self.held_back: list[FlowControlled] | None = None
         self.deferring: bool = False
         self.expires_ms: i64 = -1
 
@@ -256,6 +256,8 @@ class Queue:
 
     def hold_back(self, publisher: FlowControlled) -> None:
         """Tell a publisher when the congestion is over."""
+        if self.held_back is None:
+            self.held_back = []
         if publisher not in self.held_back:
             self.held_back.append(publisher)
             self.host.queue_congested(self)
@@ -263,7 +265,9 @@ class Queue:
     def let_go(self) -> None:
         """The congestion is over."""
         publishers = self.held_back
-        self.held_back = []
+        if publishers is None:
+            return
+        self.held_back = None
         for publisher in publishers:
             publisher.flow_on()
 

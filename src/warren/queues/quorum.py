@@ -15,13 +15,13 @@ Source: QQ-01 to QQ-28, BEH-09, R-01, R-02, R-25 to R-27 and R-29.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
+from warren.headed_list import HeadedList
 from warren.ids import session_of_consumer
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.facts import SIZES
@@ -113,7 +113,7 @@ class QuorumQueue(SessionQueue, Machine):
         """Whether the commands gathered settle something for a consumer with little credit."""
         self._awaited: bool = False
         """Whether such commands were submitted since `is_awaited`."""
-        self._left: deque[list[list[Piece]]] = deque()
+        self._left: HeadedList[list[list[Piece]]] = HeadedList()
         """What left the queue with each entry that is ahead of the disk: its bodies are needed."""
         self._submitted: i64 = 0
         """Messages of this node that its machine has not seen."""
@@ -303,7 +303,7 @@ class QuorumQueue(SessionQueue, Machine):
     def drop(self, gone: list[tuple[int, int]]) -> None:
         """Have the log say that messages are lost; they are dropped when that is applied."""
         for first, last in gone:
-            commands.free(self._commands, i64(first), i64(last))
+            commands.free(self._writer(), i64(first), i64(last))
         self._command()
 
     def seal(self) -> None:
@@ -440,7 +440,7 @@ class QuorumQueue(SessionQueue, Machine):
 
     def caught_up(self, batch: Batch, origin: object | None) -> None:
         """An entry that was applied ahead is durable."""
-        self._left.popleft()
+        self._left.drop(1)
         if isinstance(origin, Gathered):
             self._confirm(batch.payload_size, origin.runs)
             self._mark()
@@ -448,8 +448,8 @@ class QuorumQueue(SessionQueue, Machine):
     def gather_live(self) -> LiveRuns:
         """Finds out the messages whose bodies the log must keep: also those a crash brings back."""
         left: list[list[Piece]] = []
-        for lists in self._left:
-            left.extend(lists)
+        for at in range(self._left.size()):
+            left.extend(self._left.at(at))
         left.extend(self.not_dead_lettered())
         return self.fifo.gather_live(left, [])
 
@@ -517,6 +517,8 @@ class QuorumQueue(SessionQueue, Machine):
         before: dict[int, Consumer] = {} if older else known
         self._purged = max(self._purged, i64(self.fifo.purged.get(int(self._session()), 0)))
         for group in self.fifo.groups.values():
+            if self._epochs is None:
+                self._epochs = {}
             self._epochs[group.name] = int(group.epoch)
         spent = self.fifo.lists()
         self.fifo = fifo
@@ -644,7 +646,7 @@ class QuorumQueue(SessionQueue, Machine):
 
     def forwarded(self, first: i64, last: i64) -> None:
         """Dead letters are where they belong, from one death to another."""
-        commands.delivered(self._commands, first, last)
+        commands.delivered(self._writer(), first, last)
         self._command()
 
     # --- time -------------------------------------------------------------------------------------

@@ -61,12 +61,12 @@ class SessionQueue(TableQueue):
 
         Those that are cancelled are among them: the log may be applied anew.
         """
-        self._terms: dict[int, tuple[int, int, bool]] = {}
+        self._terms: dict[int, tuple[int, int, bool]] | None = None
         """Credit, priority and whether acks are automatic, of each consumer of this node."""
         self._polls: Polls = Polls()
         self._purged: i64 = 0
         """What purges of this session had taken when the machine last got a state."""
-        self._epochs: dict[str, int] = {}
+        self._epochs: dict[str, int] | None = None
         """The epoch that each group of readers had then."""
 
     def proposer(self) -> Proposer:
@@ -103,6 +103,8 @@ class SessionQueue(TableQueue):
         automatic: bool = False,
     ) -> None:
         """Attach a consumer, and remember how."""
+        if self._terms is None:
+            self._terms = {}
         self._handed[consumer_id] = Handed()
         self._terms[consumer_id] = (credit, priority, automatic)
         super().subscribe(link, consumer_id, credit, priority, limiter, waiter, automatic)
@@ -156,6 +158,7 @@ class SessionQueue(TableQueue):
         self._purged = 0
         self.numbers.clear()
         for consumer_id, link in links.items():
+            assert terms is not None, "each link has its terms"
             credit, priority, automatic = terms[consumer_id]
             renewed = self.new_consumer()
             self.links[renewed] = link
@@ -178,10 +181,11 @@ class SessionQueue(TableQueue):
         if timeout_ms < 0 or automatic:
             super()._write_attach(consumer_id, credit, priority, automatic)
         else:
-            commands.attach_timed(self._commands, consumer_id, credit, priority, timeout_ms)
+            commands.attach_timed(self._writer(), consumer_id, credit, priority, timeout_ms)
 
     def _unlink(self, consumer_id: i64) -> None:
-        self._terms.pop(consumer_id, None)
+        if self._terms is not None:
+            self._terms.pop(consumer_id, None)
         super()._unlink(consumer_id)
 
     # --- answers --------------------------------------------------------------------------------
@@ -196,7 +200,7 @@ class SessionQueue(TableQueue):
         if timeout_ms < 0:
             super()._write_get(consumer_id)
         else:
-            commands.get_timed(self._commands, consumer_id, timeout_ms)
+            commands.get_timed(self._writer(), consumer_id, timeout_ms)
 
     def purge(self, waiter: PendingReply) -> None:
         """Drop all ready messages; a `PurgeReply` says how many."""
@@ -221,7 +225,8 @@ class SessionQueue(TableQueue):
     def acquired(self, group: str) -> Reply | None:
         """What came of an acquire that was applied within a state; None if others came behind."""
         known = self.fifo.groups.get(group)
-        if known is None or known.epoch != self._epochs.get(group, 0) + 1:
+        before = self._epochs.get(group, 0) if self._epochs is not None else 0
+        if known is None or known.epoch != before + 1:
             return None
         return AcquireReply(known.epoch, known.settled)
 

@@ -61,7 +61,7 @@ class TableQueue(LoggedQueue):
     def acquire(self, group: str, lease_ms: i64, waiter: PendingReply) -> None:
         """Have a reader take a group over; the reply has its epoch and its newest lease."""
         self._before_asking()
-        commands.acquire(self._commands, group, lease_ms)
+        commands.acquire(self._writer(), group, lease_ms)
         self._ask(waiter)
 
     def checkout(
@@ -77,19 +77,19 @@ class TableQueue(LoggedQueue):
         if few < ready.count:
             rows = min(rows, few)
         self._before_asking()
-        commands.checkout(self._commands, group, epoch, after, rows, up_to)
+        commands.checkout(self._writer(), group, epoch, after, rows, up_to)
         self._ask(waiter)
 
     def settle_leases(self, group: str, epoch: i64, up_to: i64, waiter: PendingReply) -> None:
         """Have the leases of a group up to a number be done with."""
         self._before_asking()
-        commands.group_settle(self._commands, group, epoch, up_to)
+        commands.group_settle(self._writer(), group, epoch, up_to)
         self._ask(waiter)
 
     def release_leases(self, group: str, epoch: i64, waiter: PendingReply) -> None:
         """Have what a group holds go back."""
         self._before_asking()
-        commands.group_release(self._commands, group, epoch)
+        commands.group_release(self._writer(), group, epoch)
         self._ask(waiter)
 
     def refusal_in_state(self, group: str, epoch: i64) -> Reply | None:

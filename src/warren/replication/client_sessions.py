@@ -6,12 +6,12 @@ of a session, by what its log holds, committed or not, and says which one it wai
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, final
 
 from librt.strings import BytesWriter, write_i64_le
 from mypy_extensions import i64, u8
 
+from warren.headed_list import HeadedList
 from warren.log.batch import Batch
 from warren.replication import frames
 from warren.replication.proposals import Proposal
@@ -31,20 +31,21 @@ class ClientSessions:
     def __init__(self) -> None:
         self._next: dict[int, int] = {}
         """The next sequence of each session, 0 if it is closed."""
-        self._asked: dict[int, tuple[int, int]] = {}
+        self._asked: dict[int, tuple[int, int]] | None = None
         """Which sequence was asked for when which one came instead, by session."""
-        self._declined: dict[str, int] = {}
+        self._declined: dict[str, int] | None = None
         """While no commands are taken, as during a transfer or while the disk is behind: the
         sessions of nodes that had some, by node."""
 
-    def learn(self, member: Member, entries: deque[Batch]) -> None:
+    def learn(self, member: Member, entries: HeadedList[Batch]) -> None:
         """Begin to lead with this log, behind what is applied; all of it will be committed."""
         self._next = {}
-        self._asked = {}
-        self._declined = {}
+        self._asked = None
+        self._declined = None
         for session, sequence in member.sessions.items():
             self._next[session] = sequence + 1 if sequence >= 0 else 0
-        for batch in entries:
+        for at in range(entries.size()):
+            batch = entries.at(at)
             if batch.session > 0:
                 self._next[batch.session] = int(batch.sequence) + 1
             elif batch.session == RAFT_SESSION:
@@ -63,6 +64,8 @@ class ClientSessions:
         """Another node wants an entry appended."""
         if not member.raft.can_propose() or member.host.disk_behind:
             if member.raft.is_leader:
+                if self._declined is None:
+                    self._declined = {}
                 self._declined[node] = session
             return
         expected = self.next(session)
@@ -72,6 +75,8 @@ class ClientSessions:
         elif proposal.sequence > expected > 0:
             # Asked once, although all that is under way behind it is out of order too; again if
             # the sender has begun again and there is still a hole.
+            if self._asked is None:
+                self._asked = {}
             asked, instead = self._asked.get(session, (0, 0))
             if asked != expected or proposal.sequence <= instead:
                 self._asked[session] = (int(expected), int(proposal.sequence))
@@ -81,7 +86,7 @@ class ClientSessions:
         """The lead was not handed over after all, or the disk keeps up: ask for what came."""
         if self._declined and member.raft.can_propose() and not member.host.disk_behind:
             declined = self._declined
-            self._declined = {}
+            self._declined = None
             for node, session in declined.items():
                 expected = self.next(session)
                 if expected > 0:

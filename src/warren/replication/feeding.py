@@ -36,25 +36,27 @@ class Feeding:
     """
 
     def __init__(self) -> None:
-        self._reading: list[str] = []
+        self._reading: list[str] | None = None
         """Peers for whom entries are being read."""
-        self._held_up: list[str] = []
+        self._held_up: list[str] | None = None
         """Peers that are fed again in a moment: what is queued for them is to be sent first, or a
         read for them has failed."""
-        self._read: dict[str, list[Batch]] = {}
+        self._read: dict[str, list[Batch]] | None = None
         """What was read for a peer and is to be sent next."""
 
     def begin(self) -> None:
         """This member leads from now on: what was read for a term before may not be its log."""
-        self._read.clear()
-        self._held_up.clear()
+        self._read = None
+        self._held_up = None
 
     def feed(self, member: Member, node: str) -> None:
         """Send a peer what it misses, as far as that is in memory; else fetch it."""
         raft = member.raft
-        while node not in self._reading:
+        while self._reading is None or node not in self._reading:
             if member.host.backlog_bytes(node) > BACKLOG_BYTES:
-                if node not in self._held_up:
+                if self._held_up is None:
+                    self._held_up = [node]
+                elif node not in self._held_up:
                     self._held_up.append(node)
                 member.host.go_on_later(member)
                 return
@@ -64,7 +66,7 @@ class Feeding:
             parts: list[bytes] = [b""]
             size: i64 = 0
             index = message.prev_index + 1
-            fetched = self._read.pop(node, None)
+            fetched = self._read.pop(node, None) if self._read is not None else None
             at = 0
             while index <= message.last_index and size < APPEND_BYTES:
                 batch = member.log.recent(index)
@@ -87,6 +89,8 @@ class Feeding:
                 last = message.last_index
                 raft.shorten(message, index - 1)
                 if index == message.prev_index + 1:
+                    if self._reading is None:
+                        self._reading = []
                     self._reading.append(node)
                     member.host.throttle().want(Fetch(member, self, node, index, last).go)
             parts[0] = frames.raft_frame(member.group_id, wire.encode(message))
@@ -97,7 +101,9 @@ class Feeding:
     def go_on(self, member: Member) -> None:
         """Feed peers again that were left for a moment."""
         held_up = self._held_up
-        self._held_up = []
+        if held_up is None:
+            return
+        self._held_up = None
         for node in held_up:
             self.feed(member, node)
 
@@ -105,6 +111,7 @@ class Feeding:
         self, member: Member, node: str, batches: list[Batch], error: BaseException | None
     ) -> None:
         """Entries for a peer were read from disk."""
+        assert self._reading is not None, "it was being read"
         self._reading.remove(node)
         if member.stopped:
             return
@@ -112,10 +119,14 @@ class Feeding:
             member.host.damaged(member, error)
             # Tried again in a moment, if this member leads still: Raft has offered these entries,
             # and waits until they are sent.
+            if self._held_up is None:
+                self._held_up = []
             self._held_up.append(node)
             member.host.go_on_later(member)
             return
         if batches:
+            if self._read is None:
+                self._read = {}
             self._read[node] = batches
         # What was compacted meanwhile is replaced by a snapshot.
         self.feed(member, node)

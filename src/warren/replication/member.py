@@ -7,13 +7,13 @@ has the whole.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final, final
 
 from librt.strings import read_i64_le
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
+from warren.headed_list import HeadedList
 from warren.ids import first_session
 from warren.log.batch import KIND_COMMAND, KIND_SNAPSHOT, KIND_STATE, Batch
 from warren.log.group import GroupLog
@@ -127,8 +127,10 @@ class Member(Proposer, GroupOwner):
         self.lot: i64 = 0
         self._room: i64 = COMMAND_BYTES_MAX
         """How many more entries it has before the next turn, or bytes of commands."""
-        self._entries: deque[Batch] = deque(recovered.pending)
+        self._entries: HeadedList[Batch] = HeadedList()
         """Appended, and not both committed and applied."""
+        for batch in recovered.pending:
+            self._entries.append(batch)
         self._ahead: i64 = 0
         """So many of the first of these the machine has, ahead of their commit."""
         self._halted: bool = False
@@ -138,7 +140,7 @@ class Member(Proposer, GroupOwner):
         self._timed: i64 = 0
         """The entry whose way is timed; 0 for none."""
         self._timed_ms: i64 = 0
-        self._arrived: list[Batch] = []
+        self._arrived: list[Batch] | None = None
         """The entries of the append that Raft is about to take."""
         self._slow_from_ms: i64 = 0
         """The group's time when this node's clock was found to be behind it."""
@@ -146,7 +148,7 @@ class Member(Proposer, GroupOwner):
         """When that was, in monotonic time."""
         self._options = options
         self._seed: i64 = seed
-        self._confirming: dict[int, PendingAnswer] = {}
+        self._confirming: dict[int, PendingAnswer] | None = None
         """Who waits for a majority to say that it follows this leader still."""
         self._confirmed: i64 = 0
         """How often that was asked."""
@@ -394,7 +396,7 @@ class Member(Proposer, GroupOwner):
             raise CorruptRecord("a message of Raft", int(at), "bytes behind its end")
         raft.step(message, self.host.monotonic_ms())
         self.work()
-        self._arrived = []
+        self._arrived = None
 
     def _is_news(self, message: Message) -> bool:
         """Whether a message ends the wait for a snapshot that the log was given up for.
@@ -436,7 +438,7 @@ class Member(Proposer, GroupOwner):
 
     def next_message(self) -> i64:
         """The number of the first message that the machine does not have."""
-        return self._entries[0].first if self._entries else self.log.next_message
+        return self._entries.at(0).first if self._entries.size() > 0 else self.log.next_message
 
     def save_hard_state(self, origin: StateSaved | None) -> None:
         """Write the STATE record."""
@@ -464,7 +466,7 @@ class Member(Proposer, GroupOwner):
                 raft.flush(self.host.monotonic_ms())
         if self.observing.watchers:
             self.observing.feed(self)
-        if len(self._entries) > self._ahead:
+        if self._entries.size() > self._ahead:
             self._apply_ahead()
 
     def mark(self) -> None:
@@ -494,8 +496,10 @@ class Member(Proposer, GroupOwner):
             self.log.truncate_from(effect.from_index)
             if self._timed >= effect.from_index:
                 self._timed = 0
-            while self._entries and self._entries[-1].index >= effect.from_index:
-                self._entries.pop()
+            left = self._entries.size()
+            while left > 0 and self._entries.at(left - 1).index >= effect.from_index:
+                left -= 1
+            self._entries.cut(left)
         elif isinstance(effect, AppendNoop):
             batch = self.append_own(b"")
             self.raft.appended(batch.index, self.host.monotonic_ms())
@@ -517,11 +521,11 @@ class Member(Proposer, GroupOwner):
         elif isinstance(effect, AcceptSnapshot):
             self.host.accept_snapshot(self, effect)
         elif isinstance(effect, ReadReady):
-            waiter = self._confirming.pop(int(effect.context), None)
+            waiter = self._confirmed_waiter(effect.context)
             if waiter is not None:
                 waiter.succeeded(DONE)
         elif isinstance(effect, ReadRefused):
-            waiter = self._confirming.pop(int(effect.context), None)
+            waiter = self._confirmed_waiter(effect.context)
             if waiter is not None:
                 waiter.abandoned()
         elif isinstance(effect, TransferDone) or isinstance(effect, TransferFailed):
@@ -541,7 +545,7 @@ class Member(Proposer, GroupOwner):
     def _store(self, effect: StoreEntries) -> None:
         """Append what the leader sent along."""
         arrived = self._arrived
-        self._arrived = []
+        self._arrived = None
         assert arrived and arrived[0].index == effect.first_index, "what Raft takes was checked"
         for batch in arrived:
             self.log.append_received(batch)
@@ -554,6 +558,8 @@ class Member(Proposer, GroupOwner):
         `abandoned` says that it does not lead.
         """
         self._confirmed += 1
+        if self._confirming is None:
+            self._confirming = {}
         self._confirming[int(self._confirmed)] = waiter
         self.raft.read(self._confirmed)
         self.mark()
@@ -561,9 +567,15 @@ class Member(Proposer, GroupOwner):
     def _give_up_confirming(self) -> None:
         """There will be no answer any more."""
         waiters = self._confirming
-        self._confirming = {}
+        if waiters is None:
+            return
+        self._confirming = None
         for waiter in waiters.values():
             waiter.abandoned()
+
+    def _confirmed_waiter(self, context: i64) -> PendingAnswer | None:
+        """Who asked whether a majority follows, and is about to hear."""
+        return self._confirming.pop(int(context), None) if self._confirming is not None else None
 
     def is_complete(self) -> bool:
         """Whether the log is no shorter than it was when it was given up for a snapshot."""
@@ -607,7 +619,7 @@ class Member(Proposer, GroupOwner):
         """Whether some of what is committed waits for a turn."""
         if self.lot > 0 and self.machine.unfinished():
             return True
-        return len(self._entries) > 0 and self._entries[0].index <= self._committed
+        return self._entries.size() > 0 and self._entries.at(0).index <= self._committed
 
     def _apply(self) -> None:
         entries = self._entries
@@ -615,11 +627,14 @@ class Member(Proposer, GroupOwner):
         if self.lot > 0 and machine.unfinished():
             self.host.apply_later(self)
             return
-        while entries and entries[0].index <= self._committed and not self.stopped:
+        while entries.size() > 0 and not self.stopped:
+            batch = entries.at(0)
+            if batch.index > self._committed:
+                break
             if self._room <= 0 and self._ahead == 0:
                 self.host.apply_later(self)
                 break
-            batch = entries.popleft()
+            entries.drop(1)
             assert batch.index > self.applied_index, "a machine has an entry once, in order"
             self.applied_index = batch.index
             session = batch.session
@@ -662,11 +677,11 @@ class Member(Proposer, GroupOwner):
             return
         entries = self._entries
         proposals = self.proposals
-        while self._ahead < min(i64(len(entries)), AHEAD_MAX):
+        while self._ahead < min(entries.size(), AHEAD_MAX):
             if self._room <= 0:
                 self.host.apply_later(self)
                 return
-            batch = entries[self._ahead]
+            batch = entries.at(self._ahead)
             if batch.session == RAFT_SESSION:
                 return
             origin: object | None = None

@@ -6,12 +6,12 @@ tell what it has from what it misses and nothing is doubled or overtaken when on
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
 from warren.errors import ClusterError
+from warren.headed_list import HeadedList
 from warren.ids import EPOCH_MAX, epoch_of, first_session, life_of_session
 
 EPOCHS_ENOUGH: Final = 128
@@ -104,7 +104,7 @@ class Proposals:
         self.offered: i64 = 0
         self._furthest: i64 = 0
         """The newest one that any leader of this session was offered."""
-        self._waiting: deque[Proposal] = deque()
+        self._waiting: HeadedList[Proposal] = HeadedList()
         self._last: i64 = 0
 
     def add(
@@ -127,10 +127,10 @@ class Proposals:
 
     def next_offer(self) -> Proposal | None:
         """The next one to offer, which then counts as offered; None if all are."""
-        at = max(0, self.offered - (self._last - len(self._waiting)))
-        if at >= len(self._waiting):
+        at = max(0, self.offered - (self._last - self._waiting.size()))
+        if at >= self._waiting.size():
             return None
-        found = self._waiting[at]
+        found = self._waiting.at(at)
         self.offered = found.sequence
         self._furthest = max(self._furthest, found.sequence)
         return found
@@ -138,23 +138,25 @@ class Proposals:
     def origin(self, sequence: i64) -> object | None:
         """Of one that may not be applied yet; None for one of before, as for `applied`."""
         at = sequence - self.first()
-        return self._waiting[at].origin if at >= 0 else None
+        return self._waiting.at(at).origin if at >= 0 else None
 
     def origins(self) -> list[object | None]:
         """Of all that wait, in their order."""
-        return [proposal.origin for proposal in self._waiting]
+        return [self._waiting.at(at).origin for at in range(self._waiting.size())]
 
     def withdraw(self, origin: object) -> bool:
         """Give one up that was never offered; False if it may be done yet, or was."""
-        for at, proposal in enumerate(self._waiting):
+        waiting = self._waiting
+        for at in range(waiting.size()):
+            proposal = waiting.at(at)
             if proposal.origin is origin:
                 if proposal.sequence <= self._furthest:
                     return False
-                del self._waiting[at]
+                waiting.remove(at)
                 self._load.less(len(proposal.payload))
                 self._last -= 1
-                for behind in range(at, len(self._waiting)):
-                    self._waiting[behind].sequence -= 1
+                for behind in range(at, waiting.size()):
+                    waiting.at(behind).sequence -= 1
                 return True
         return False
 
@@ -166,7 +168,7 @@ class Proposals:
         """The oldest one was applied; its origin. None for one of before, in a log applied anew."""
         if sequence < self.first():
             return None
-        found = self._waiting.popleft()
+        found = self._waiting.pop_first()
         assert found.sequence == sequence, "proposals are applied in their order"
         self._load.less(len(found.payload))
         return found.origin
@@ -177,9 +179,9 @@ class Proposals:
         self.offered = 0
         self._furthest = 0
         self._last = 0
-        for proposal in self._waiting:
+        for at in range(self._waiting.size()):
             self._last += 1
-            proposal.sequence = self._last
+            self._waiting.at(at).sequence = self._last
 
     def next_epoch(self, newest: i64) -> None:
         """The session was closed: what is left goes into the next one of this node's life.
@@ -208,11 +210,11 @@ class Proposals:
 
     def first(self) -> i64:
         """The number of the oldest one, of the next if there is none."""
-        return self._last + 1 - len(self._waiting)
+        return self._last + 1 - self._waiting.size()
 
     def take_all(self) -> list[Proposal]:
         """Give up what is left, because the group is gone."""
-        left = list(self._waiting)
+        left = [self._waiting.at(at) for at in range(self._waiting.size())]
         for proposal in left:
             self._load.less(len(proposal.payload))
         self._waiting.clear()
@@ -220,4 +222,4 @@ class Proposals:
         return left
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self._waiting.size()

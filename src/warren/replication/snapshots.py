@@ -110,7 +110,7 @@ class Snapshots:
         self._pending = b""
         """The one of `_index` that is not durable yet."""
         self._taken_over: TakenOver | None = None
-        self._laggards: dict[str, Laggard] = {}
+        self._laggards: dict[str, Laggard] | None = None
         self._draft: Draft | None = None
 
     # --- its own --------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class Snapshots:
         member.log.snapshot(draft.index, payload, member.stamp_ms(), 0, draft.next_message)
         self._index = draft.index
         self._pending = payload
-        self._laggards = {}
+        self._laggards = None
         member.hard_state.members = draft.members
         member.save_hard_state(None)
         return len(payload)
@@ -176,6 +176,7 @@ class Snapshots:
         raft = member.raft
         host = member.host
         written = host.written_bytes()
+        known = self._laggards
         laggards: dict[str, Laggard] = {}
         waits = False
         for copy in raft.members:
@@ -184,7 +185,7 @@ class Snapshots:
             if not 0 <= index <= member.applied_index:
                 continue
             position = index + host.sent_bytes(member, copy.node)
-            laggard = self._laggards.get(copy.node)
+            laggard = known.get(copy.node) if known is not None else None
             if laggard is None:
                 # What is read for peers is twice what is written: it has all of the log by then.
                 bound = max(host.pinned_bytes_max(), 2 * host.log_bytes())
@@ -196,7 +197,7 @@ class Snapshots:
             stuck = written - laggard.moved_at > host.pinned_bytes_max()
             if not stuck and written - laggard.begun_at <= laggard.bound:
                 waits = True
-        self._laggards = laggards
+        self._laggards = laggards if laggards else None
         return waits
 
     def persisted(self, member: Member, batch: Batch) -> None:

@@ -217,7 +217,7 @@ class VhostHandle:
         self._impersonates: bool = impersonates
         self._trusted: bool = trusted
         self._over: bool = False
-        self._timeouts: dict[str, i64] = {}
+        self._timeouts: dict[str, i64] | None = None
         """By queues' names: what arguments and policies of each say of its consumers' timeout,"""
         self._timeouts_of: i64 = -1
         """as of this generation of routes, which changes with policies."""
@@ -570,7 +570,7 @@ class VhostHandle:
             return given_ms
         if self._tables.version < CONSUMER_TIMEOUTS:
             return -1
-        if self._timeouts_of != self._router.generation:
+        if self._timeouts is None or self._timeouts_of != self._router.generation:
             self._timeouts_of = self._router.generation
             self._timeouts = {}
         found = self._timeouts.get(queue.name)

@@ -196,7 +196,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         self._closing: bool = False
         self._ended: bool = False
         self._pending: Pending | None = None
-        self._deferred: list[bytes] = []
+        self._deferred: list[bytes] | None = None
         self._deferred_bytes: i64 = 0
         self._kept: bytes = b""
         """What comes before `_deferred`, from `_kept_at` on."""
@@ -492,9 +492,9 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         self._taking_up = True
         while not self._ended and not self.aside:
             if self._kept_at == len(self._kept):
-                self._kept = b"".join(self._deferred)
+                self._kept = b"".join(self._deferred or [])
                 self._kept_at = 0
-                self._deferred = []
+                self._deferred = None
                 if not self._kept:
                     break
             if taken >= TURN_BYTES:
@@ -798,13 +798,15 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         self.connection.send(self.number, method)
 
     def _keep(self, frame: bytes) -> None:
+        if self._deferred is None:
+            self._deferred = []
         self._deferred.append(frame)
         self._deferred_bytes += len(frame)
         self.connection.channel_waits(len(frame))
 
     def _pass_over_deferred(self) -> None:
         """Drop what was put aside, as what comes to a channel that closes."""
-        data = self._kept[self._kept_at :] + b"".join(self._deferred)
+        data = self._kept[self._kept_at :] + b"".join(self._deferred or [])
         self._drop_deferred()
         at: i64 = 0
         while at < len(data):
@@ -815,7 +817,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             at = stop
 
     def _drop_deferred(self) -> None:
-        self._deferred = []
+        self._deferred = None
         self._kept = b""
         self._kept_at = 0
         if self._deferred_bytes:

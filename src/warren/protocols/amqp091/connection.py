@@ -890,7 +890,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         facts.received_count = self._received_count
         facts.sent_bytes = self.output.sent_bytes
         facts.sent_count = self.output.sent_count
-        facts.pending_bytes = len(self.output.buffer)
+        facts.pending_bytes = self.output.gathered_bytes()
         facts.connected_ms = self._came_ms
         facts.identity = 0 if handle is None else handle.identity
         facts.channels = len(self.channels)

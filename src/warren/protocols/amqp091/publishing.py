@@ -349,7 +349,7 @@ class PublishPath:
         self._owner: PublishOwner = owner
         self._channel: i64 = channel
         self._payload_max: i64 = payload_max
-        self._shape: Shape = Shape(vhost)
+        self._shape: Shape | None = None
         self.uses: dict[str, ExchangeUse] = {}
         self._use: ExchangeUse | None = None
         """That of the last message."""
@@ -374,7 +374,7 @@ class PublishPath:
         self.check_idle()
         limit = min(self._payload_max, self._vhost.max_message_bytes)
         channel = self._channel
-        shape = self._shape
+        shape = self._shaped()
         lengths = BytesWriter()
         count: i64 = 0
         start = at
@@ -482,7 +482,7 @@ class PublishPath:
             self.drop_assembly()
             record = assembly.record()
             head = assembly.method_bytes
-            shape = self._shape
+            shape = self._shaped()
             shape.resolve(record[:head])
             shape.examine(properties_of(record, head))
             self._accept_record(record, head)
@@ -538,8 +538,16 @@ class PublishPath:
     def begin(self, data: bytes, at: i64, stop: i64) -> None:
         """Collect the message whose method frame is `data[at:stop]` frame by frame."""
         self.check_idle()
-        self._shape.resolve(data[at:stop])
+        self._shaped().resolve(data[at:stop])
         self.assembly = Assembly(data[at:stop])
+
+    def _shaped(self) -> Shape:
+        """What the newest message is like; there is one since the first was published."""
+        shape = self._shape
+        if shape is None:
+            shape = Shape(self._vhost)
+            self._shape = shape
+        return shape
 
     def check_idle(self) -> None:
         """Refuse a method frame where content has to follow.
@@ -592,7 +600,7 @@ class PublishPath:
 
     def _accept_record(self, record: bytes, head: i64) -> None:
         """Accept one message by itself."""
-        shape = self._shape
+        shape = self._shaped()
         scan = shape.scan
         route = shape.route
         assert route is not None
@@ -611,7 +619,7 @@ class PublishPath:
 
     def _accept(self, records: bytes, lengths: BytesWriter, count: i64) -> None:
         """Accept a run of messages that share route and properties."""
-        shape = self._shape
+        shape = self._shaped()
         route = shape.route
         assert route is not None
         sizes = lengths.getvalue()
@@ -620,7 +628,7 @@ class PublishPath:
         self._hand_over(route, records, sizes, count)
 
     def _hand_over(self, route: Route, records: bytes, lengths: bytes, count: i64) -> None:
-        scan = self._shape.scan
+        scan = self._shaped().scan
         persistent = scan.persistent
         life_ms = scan.life_ms
         self.published += count

@@ -333,7 +333,8 @@ class Config:
             else:
                 assert key == RETRY, key
                 min_ms, max_ms = read_i64_be(data, value + 1), read_i64_be(data, value + 9)
-                self.retry = Retry(data[value], min_ms, max_ms)
+                retry = Retry(data[value], min_ms, max_ms)
+                self.retry = NO_RETRY if retry.same(NO_RETRY) else retry
             at = value + i64(VALUE_BYTES[key])
 
 
