@@ -217,7 +217,9 @@ def test_bindings_that_go_in_parts_leave_the_same_state(history: list[Command], 
         gone = [row.name for row in first.deleted_queues + first.deleted_exchanges]
         while parts.unfinished():
             # A node that goes is found to be needed nowhere first, and leaves its queues last.
-            check_invariants(parts, command.name if isinstance(command, commands.RemoveNode) else "")
+            check_invariants(
+                parts, command.name if isinstance(command, commands.RemoveNode) else ""
+            )
             parts.bindings_at_once = few + 1
             more = parts.go_on()
             changed = changed or more.changed
