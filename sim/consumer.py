@@ -356,7 +356,8 @@ class Consumer(Receiver):
             self.queue.active = None
         arguments: Table = {}
         if self.world.options.favours:
-            arguments["x-priority"] = self._favour.choice(FAVOURS)
+            self.holder.favour = self._favour.choice(FAVOURS)
+            arguments["x-priority"] = self.holder.favour
         self.call(
             spec.BasicConsume(
                 queue=self.queue.name,

@@ -238,17 +238,19 @@ class Holder:
         alive: Whether it still is there to hold what it was given.
         subscribed: Whether it is a consumer that has not cancelled.
         told: How often it was told that it held messages for too long.
+        favour: Its priority among consumers.
         last: The last sequence that was delivered for the first time, by publishing channel, queue
             and priority.
     """
 
-    __slots__ = ("alive", "last", "name", "subscribed", "told")
+    __slots__ = ("alive", "favour", "last", "name", "subscribed", "told")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.alive = True
         self.subscribed = False
         self.told = 0
+        self.favour = 0
         self.last: dict[tuple[int, str, int], int] = {}
 
 

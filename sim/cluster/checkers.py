@@ -62,7 +62,8 @@ class ClusterDeliveryChecker(Checker):
 class ActiveChecker(Checker):
     """Where one consumer at a time is served no other gets anything before that one is gone.
 
-    Not where consumers may be timed out: another one is served before they are told.
+    Not where consumers may be timed out: another one is served before they are told. One that comes
+    with a higher priority takes the place of one that holds nothing.
     """
 
     def __init__(self, world: ClusterWorld) -> None:
@@ -77,7 +78,8 @@ class ActiveChecker(Checker):
             return
         if active is not None and active.alive and active.subscribed:
             self._world.closed_unread(active)
-            if queue.active is active and queue.timeout_ms < 0:
+            goes_first = holder.favour > active.favour
+            if queue.active is active and queue.timeout_ms < 0 and not goes_first:
                 raise Violation(
                     f"{copy.message} of queue {queue.name} went to {holder.name}, while "
                     f"{active.name} is the active consumer"

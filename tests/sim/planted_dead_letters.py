@@ -62,7 +62,17 @@ def given_up() -> Undo:
         self.again_ms = 1 << 60
         return 1 << 40
 
-    return replace(forwarding.OutgoingLetter, "wait", wait)
+    def look_for_room(self: Any) -> None:
+        """That a queue has room again brings nothing back either."""
+
+    undo_wait = replace(forwarding.OutgoingLetter, "wait", wait)
+    undo_look = replace(forwarding.Forwarding, "look_for_room", look_for_room)
+
+    def undo() -> None:
+        undo_wait()
+        undo_look()
+
+    return undo
 
 
 def left_out_of_snapshots() -> Undo:
