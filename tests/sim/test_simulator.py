@@ -33,7 +33,7 @@ def test_seeds() -> None:
         assert not missing(counts)
 
 
-@pytest.mark.parametrize("seed", [44, 47, 116])
+@pytest.mark.parametrize("seed", [41, 47, 116])
 def test_a_seed_replays(seed: int) -> None:
     """The same seed gives the same events, line by line."""
     first, complaint = trace(seed, OPERATIONS)
