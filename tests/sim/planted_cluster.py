@@ -425,10 +425,11 @@ def stale_get() -> Undo:
 def line_holds_on() -> Undo:
     """A classic queue's node keeps what it handed out over a line that is gone."""
 
-    def close(served: Any) -> None:
+    def leave(served: Any, room: int) -> int:
         served.closed = True
+        return 1
 
-    return replace(serving.ServedQueue, "close", close)
+    return replace(serving.ServedQueue, "leave", leave)
 
 
 def confirms_what_it_sends() -> Undo:
