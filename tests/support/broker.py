@@ -157,8 +157,12 @@ class Broker:
         command = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         command += [*self.prefix, sys.executable, "-m", "warren", "server"]
         command += ["--data-dir", str(self.data_dir), "--bind", self.host]
-        command += ["--port", str(self.port), "--management-port", self.management]
-        command += ["--set", f"prometheus.tcp.port={self.metrics}", *self.options]
+        command += ["--port", str(self.port)]
+        if "PYTHONPATH" not in self.environment:
+            # Else it is another release, which may know neither.
+            command += ["--management-port", self.management]
+            command += ["--set", f"prometheus.tcp.port={self.metrics}"]
+        command += self.options
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
