@@ -31,7 +31,11 @@ def connect(port: int, password: str = "guest") -> pika.BlockingConnection:
     """A connection of the first user."""
     return pika.BlockingConnection(
         pika.ConnectionParameters(
-            "127.0.0.1", port, credentials=pika.PlainCredentials("guest", password)
+            "127.0.0.1",
+            port,
+            credentials=pika.PlainCredentials("guest", password),
+            # Nobody reads from these connections while they stay open.
+            heartbeat=0,
         )
     )
 
