@@ -44,6 +44,11 @@ ROWS = {
     "large": f"{QUORUM} --size 1000000 --window 8 --producers 2 --consumers 2 --prefetch 8",
     "transient": f"{CLASSIC} --durable 0 --persistent 0 --window 0 --autoack --size 100 "
     "--producers 4 --consumers 4",
+    "plain": f"{CLASSIC} --size 1024 --real",
+    "expiration": f"{CLASSIC} --size 1024 --real --expiration 3600000",
+    "priorities": f"{QUORUM} --size 1024 --real --priorities 10",
+    "overflow": "--type quorum --queue shapes-o --size 1024 --real --consumers 0 "
+    "--args x-max-length=1000",
 }
 WARMUP_SECONDS = 1.0
 MARGIN_SECONDS = 0.3

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.wire.strategies import properties, same, shortstrs, tables
 from warren.errors import PRECONDITION_FAILED, ProtocolError, Refusal
 from warren.message.amqp091.conversion import neutral_properties, properties_bytes
-from warren.message.properties import EXPIRATION_MS_MAX, MessageProperties, parse_expiration
+from warren.message.properties import (
+    EXPIRATION_MS_MAX,
+    MessageProperties,
+    parse_expiration,
+    parse_life,
+    plain_life,
+)
 from warren.wire.amqp091.errors import ConnectionException
 from warren.wire.amqp091.properties import Properties, decode_properties
 
@@ -143,3 +149,14 @@ def test_expirations() -> None:
         7,
         EXPIRATION_MS_MAX,
     ]
+
+
+@given(st.one_of(st.integers(0, 1 << 33).map(str), st.text("0123456789+- x", max_size=12)))
+@example("")
+@example("999999999")
+@example("0000000010")
+def test_plain_lives_are_what_expirations_say(text: str) -> None:
+    """Where digits are read without further ado, the same comes of it."""
+    found = plain_life(text.encode())
+    assert (found >= 0) == (text.isdigit() and len(text) <= 9)
+    assert found < 0 or found == parse_life(text)

@@ -36,6 +36,9 @@ class Shape:
     persistent: bool = False
     asks_reply: bool = False
     mandatory: bool = False
+    message_id: str | None = None
+    priority: int | None = None
+    expiration: str | None = None
 
     def properties(self) -> Properties:
         """As the publisher sends them."""
@@ -46,6 +49,9 @@ class Shape:
             headers=table or None,
             delivery_mode=2 if self.persistent else None,
             reply_to=ASK_REPLY if self.asks_reply else None,
+            message_id=self.message_id,
+            priority=self.priority,
+            expiration=self.expiration,
         )
 
     def queues(self) -> set[str]:
@@ -62,6 +68,11 @@ class Shape:
 SHAPES = (
     Shape(),
     Shape(persistent=True),
+    Shape(persistent=True, message_id="a"),
+    Shape(persistent=True, message_id="another", headers=(("kind", "x"),)),
+    Shape(key="two", priority=1, message_id="a"),
+    Shape(key="two", priority=2, expiration="3600000"),
+    Shape(key="two", priority=2, expiration="3600000", persistent=True, message_id="a"),
     Shape(key="two"),
     Shape(key="nowhere"),
     Shape(key="nowhere", mandatory=True),
@@ -279,3 +290,54 @@ def test_message_that_arrives_while_its_channel_waits_may_arrive_in_pieces() -> 
     line.wait(1, spec.ExchangeDeclareOk)
     line.hand(frames[2])
     check(line, [PLAIN, PLAIN], [[Step(PUBLISH, parts=(b"1.0.",))], []])
+
+
+def in_one_read(line: Line, some: list[tuple[str, Properties]]) -> None:
+    """Have the node read messages for the queue `two`, each with an id, at once."""
+    stream = bytearray()
+    for number, (body, properties) in enumerate(some):
+        properties.message_id = f"id-{number}"
+        stream += b"".join(publish_frames(1, "", "two", properties.encode(), [body.encode()]))
+    line.hand(bytes(stream))
+    line.pair.settle()
+
+
+def test_messages_of_one_read_keep_what_each_asks_for() -> None:
+    """Only neighbours that ask for the same are one run: here no two do."""
+    line = prepare(Pair(alone=True), [CONFIRM, PLAIN])
+    in_one_read(
+        line,
+        [
+            ("low", Properties(delivery_mode=2)),
+            ("high", Properties(delivery_mode=2, priority=9)),
+            ("brief", Properties(delivery_mode=2, priority=9, expiration="0")),
+            ("long", Properties(delivery_mode=2, priority=9, expiration="3600000")),
+            ("lost", Properties(priority=9)),
+            ("lowest", Properties(priority=0)),
+        ],
+    )
+    assert line.confirmed() == {1, 2, 3, 4, 5, 6}
+    assert [told.body for told in line.drain("two")] == [
+        b"high",
+        b"long",
+        b"low",
+        b"lost",
+        b"lowest",
+    ]
+
+
+def test_messages_before_one_that_is_refused_are_taken() -> None:
+    """The refusal is of the one alone, though it was read with those before it."""
+    line = prepare(Pair(alone=True), [PLAIN, PLAIN])
+    in_one_read(
+        line,
+        [
+            ("first", Properties()),
+            ("second", Properties()),
+            ("claims", Properties(user_id="somebody")),
+            ("behind", Properties()),
+        ],
+    )
+    (told,) = line.wait(1, spec.ChannelClose)
+    assert isinstance(told.method, spec.ChannelClose) and told.method.reply_code == 406
+    assert [told.body for told in line.drain("two", channel=2)] == [b"first", b"second"]

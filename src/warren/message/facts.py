@@ -10,7 +10,7 @@ class MessageFacts:
 
     Attributes:
         persistent: Whether it asks to survive a restart.
-        priority: 0 where none is set.
+        priority: 0 where none is set; see `has_priority`.
         life_ms: After what time it expires, once its expiration was read; negative for never.
         expiration, user_id: As of the last message that had one; see `has_expiration`.
         copies: Whether its headers name further routing keys, in CC or BCC.
@@ -22,6 +22,7 @@ class MessageFacts:
         self.life_ms: i64 = -1
         self.expiration: bytes = b""
         self.user_id: bytes = b""
+        self.has_priority: bool = False
         self.has_expiration: bool = False
         self.has_user_id: bool = False
         self.copies: bool = False

@@ -10,12 +10,17 @@ from __future__ import annotations
 import re
 from typing import Final, final
 
+from mypy_extensions import i64
+
 from warren.errors import PRECONDITION_FAILED, Refusal
 from warren.wire.amqp091.table import Table
 
 EXPIRATION_MS_MAX: Final = 10 * 365 * 86_400_000
 EXACT_MS_MAX: Final = (1 << 31) - 2
 """What takes longer to expire is kept in seconds: docs/formats/record-batch.md."""
+
+PLAIN_DIGITS_MAX: Final = 9
+"""So many digits say no more than `EXACT_MS_MAX`."""
 
 
 @final
@@ -118,8 +123,26 @@ def stored_life(expiration_ms: int | None) -> int:
     return expiration_ms if expiration_ms <= EXACT_MS_MAX else -(-expiration_ms // 1_000) * 1_000
 
 
+def plain_life(text: bytes) -> i64:
+    """The same of an expiration given as a few digits, as nearly all are, without what that costs.
+
+    Returns:
+        -1 for any other text, which `parse_life` may take or refuse.
+    """
+    size = i64(len(text))
+    if size == 0 or size > PLAIN_DIGITS_MAX:
+        return -1
+    life_ms: i64 = 0
+    for at in range(size):
+        digit = i64(text[at]) - 48
+        if digit < 0 or digit > 9:
+            return -1
+        life_ms = 10 * life_ms + digit
+    return life_ms
+
+
 def parse_life(text: str) -> int:
-    """The same of an expiration given as text.
+    """The same of an expiration given as any text.
 
     Raises:
         Refusal: `PRECONDITION_FAILED`, it is no such number.

@@ -137,7 +137,7 @@ class GatheringQueue(Queue):
         if noted:
             self._noted = True
         if not self._prioritised and self._minds_priorities():
-            # All of one publish have the same.
+            # All of one publish have one, or none has.
             self._prioritised = is_known(flavour) and priority_of(flavour, records, 0) >= 0
         if self._pending == 0:
             self._parts = []

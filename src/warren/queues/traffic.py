@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from librt.strings import read_i32_le
 from mypy_extensions import i64
 
 from warren.queue_types import QueueType
 
 SIZE_BOUNDS: Final = (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000, 100_000_000)
 """Upper bounds of the classes of message sizes, in bytes."""
+LARGEST: Final = (1 << 62) - 1
+"""Above all sizes."""
 EXCHANGES_MAX: Final = 16_384
 """Exchanges of which counts are kept; past that all begin anew."""
 USES_MAX: Final = 1_024
@@ -174,43 +175,47 @@ class MessageSizes:
     """How many messages of which sizes were published.
 
     Attributes:
-        counts: By class of `SIZE_BOUNDS`, and then of those that are larger than all.
         bytes: All of them.
     """
 
     def __init__(self) -> None:
-        self.counts: list[int] = [0] * (len(SIZE_BOUNDS) + 1)
         self.bytes: i64 = 0
+        self._counts: list[int] = [0] * (len(SIZE_BOUNDS) + 1)
+        self._class: i64 = 0
+        """That of the last message: it is above `_floor` and not above `_ceiling`."""
+        self._floor: i64 = -1
+        self._ceiling: i64 = SIZE_BOUNDS[0]
+        self._newest: i64 = 0
+        """How many came since another class was; `_counts` does not have them yet."""
 
-    def add(self, size: i64, count: i64) -> None:
-        """Count messages of one size."""
-        self.bytes += size * count
-        at: i64 = 0
+    def add(self, size: i64) -> None:
+        """Count a message; neighbours are mostly of one class, for which this takes little."""
+        self.bytes += size
+        if size <= self._floor or size > self._ceiling:
+            self._change(size)
+        self._newest += 1
+
+    def by_class(self) -> list[int]:
+        """The counts by class of `SIZE_BOUNDS`, and then of those that are larger than all."""
+        self._fold()
+        return list(self._counts)
+
+    def _fold(self) -> None:
+        self._counts[self._class] += int(self._newest)
+        self._newest = 0
+
+    def _change(self, size: i64) -> None:
+        """Go over to the class of a size."""
+        self._fold()
+        self._class = 0
+        self._floor = -1
         for bound in SIZE_BOUNDS:
+            self._ceiling = bound
             if size <= bound:
-                break
-            at += 1
-        self.counts[at] += int(count)
-
-    def add_run(self, lengths: bytes, overhead: i64) -> None:
-        """Count the messages of a run; neighbours of one size, as most are, count together.
-
-        Args:
-            lengths: Little-endian sizes of their records, as u32.
-            overhead: What each record takes beside its body.
-        """
-        before: i64 = -1
-        count: i64 = 0
-        for at in range(0, len(lengths), 4):
-            size: i64 = i64(read_i32_le(lengths, at))
-            if size != before:
-                if count > 0:
-                    self.add(max(0, before - overhead), count)
-                before = size
-                count = 0
-            count += 1
-        if count > 0:
-            self.add(max(0, before - overhead), count)
+                return
+            self._floor = bound
+            self._class += 1
+        self._ceiling = LARGEST
 
 
 @final

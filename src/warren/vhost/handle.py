@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.message.facts import MessageFacts
 from warren.message.flavours import AMQP091, as_amqp091, envelope_of, is_known
-from warren.message.properties import MessageProperties, parse_life, stored_life
+from warren.message.properties import MessageProperties, parse_life, plain_life, stored_life
 from warren.metadata import checks
 from warren.metadata.commands import Command, DeclareDelayed
 from warren.metadata.exchange_checks import check_exchange_type
@@ -292,7 +292,9 @@ class VhostHandle:
             Refusal: `PRECONDITION_FAILED`; or `ACCESS_REFUSED`, for the routing key.
         """
         if facts.has_expiration:
-            facts.life_ms = parse_life(readable(facts.expiration))
+            facts.life_ms = plain_life(facts.expiration)
+            if facts.life_ms < 0:
+                facts.life_ms = parse_life(readable(facts.expiration))
         if route.bounded:
             self._check_topic(WRITE, route.exchange, route.routing_key)
         if facts.has_user_id and facts.user_id != self._user_bytes and not self._impersonates:

@@ -71,6 +71,7 @@ def scan_properties(data: bytes, start: i64, end: i64, scan: PropertyScan) -> i6
     scan.life_ms = -1
     scan.headers_at = 0
     scan.headers_end = 0
+    scan.has_priority = False
     scan.has_expiration = False
     scan.has_user_id = False
     scan.direct_reply = False
@@ -96,6 +97,7 @@ def scan_properties(data: bytes, start: i64, end: i64, scan: PropertyScan) -> i6
         if at >= end:
             return -1
         scan.priority = i64(data[at])
+        scan.has_priority = True
         at += 1
     if flags & FLAG_CORRELATION_ID:
         at = skip_shortstr(data, at, end)

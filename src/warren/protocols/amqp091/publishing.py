@@ -1,8 +1,9 @@
 """The way in: from `basic.publish` frames to records in queues.
 
-The common case is a whole message, three frames back to back, with the method frame and the
-properties of the message before it. Such messages are accepted as one run: the run's records are
-one slice of what the socket brought, and routing, checks and confirms happen once for all of it.
+The common case is a whole message, three frames back to back, with the method frame of the message
+before it and properties that ask queues for the same. Such messages are accepted as one run: the
+run's records are one slice of what the socket brought, and routing and confirms happen once for all
+of it, checks once for each change of the properties.
 Everything else, frames of several channels interleaved, bodies in many frames, messages split over
 reads, goes message by message through `Assembly`.
 
@@ -36,6 +37,7 @@ from warren.message.amqp091.conversion import neutral_properties
 from warren.message.amqp091.edits import without_bcc
 from warren.message.amqp091.record import properties_of
 from warren.message.amqp091.scan import PropertyScan, scan_properties
+from warren.message.facts import MessageFacts
 from warren.message.flavours import AMQP091
 from warren.protocols.amqp091.confirms import Confirms
 from warren.queues.publishing import Publisher, PublishRun
@@ -60,8 +62,8 @@ UNCHECKED: Final = b"\xff"
 """Equal to no properties, which are at least two bytes."""
 HEADER_OWED: Final = -1
 """Not even the header frame of a message has come, so that the size of its body is not known."""
-ONE_BODY_OVERHEAD_BYTES: Final = 28
-"""What frames of a message with one body frame add to its method frame, properties and body."""
+WANTS_LIFE: Final = 2
+"""Where in what a message asks queues for its life begins; see `wants_of`."""
 NO_METHOD: Final = "expected method frame, got non method frame instead"
 NO_HEADER: Final = "expected content header for class 60, got non content header frame instead"
 NO_BODY: Final = "expected content body, got non content body frame instead"
@@ -243,15 +245,16 @@ class Assembly:
 class Shape:
     """What the messages of one run have in common; whether a message is of a run is decided here.
 
-    Messages share a run if their method frames and properties are the same bytes, routing has not
-    changed between them, and nothing is done to each by itself: no route of its own, CC or BCC,
-    no reply address to be put in.
+    Messages share a run if their method frames are the same bytes, their properties ask queues for
+    the same, routing has not changed between them, and nothing is done to each by itself: no route
+    of its own, CC or BCC, no reply address to be put in.
 
     Attributes:
         method: Their method frame.
         route: Where they go by that; None before the first message.
-        scan: What matters of their properties.
-        properties: Their properties' bytes, once they were checked.
+        scan: What matters of the properties of the last one.
+        properties: Those properties' bytes, once they were checked.
+        wants: What they ask queues for; see `wants_of`.
         alone: Whether each message is handled by itself.
     """
 
@@ -260,6 +263,7 @@ class Shape:
         self.route: Route | None = None
         self.scan: PropertyScan = PropertyScan()
         self.properties: bytes = UNCHECKED
+        self.wants: i64 = 0
         self.alone: bool = False
         self._vhost: VhostHandle = vhost
 
@@ -272,7 +276,7 @@ class Shape:
             and route.generation == self._vhost.generation()
         )
 
-    def shares(self, properties: bytes) -> bool:
+    def is_checked(self, properties: bytes) -> bool:
         """Whether a message with these properties, and that route, is of the run before it."""
         return properties == self.properties and not self.alone
 
@@ -309,6 +313,7 @@ class Shape:
         assert route is not None
         self._vhost.check_properties(scan, route)
         self.properties = properties
+        self.wants = wants_of(scan)
         self.alone = scan.direct_reply or scan.copies or route.by_message
 
 
@@ -375,6 +380,7 @@ class PublishPath:
         limit = min(self._payload_max, self._vhost.max_message_bytes)
         channel = self._channel
         shape = self._shaped()
+        body_sizes = self._traffic.sizes
         lengths = BytesWriter()
         count: i64 = 0
         start = at
@@ -384,7 +390,7 @@ class PublishPath:
             method = data[at:head]
             if not shape.goes_with(method):
                 if count > 0:
-                    self._accept(data[start:at], lengths, count)
+                    self._accept(data[start:at], lengths, count, shape.wants)
                     lengths, count, start = BytesWriter(), 0, at
                 self.failed_at = at
                 shape.resolve(method)
@@ -419,12 +425,18 @@ class PublishPath:
                 ):
                     break
             properties = data[head + 19 : body - 1]
-            if not shape.shares(properties):
-                if count > 0:
-                    self._accept(data[start:at], lengths, count)
-                    lengths, count, start = BytesWriter(), 0, at
+            if not shape.is_checked(properties):
+                wants = shape.wants
                 self.failed_at = at
-                shape.examine(properties)
+                try:
+                    shape.examine(properties)
+                except Exception:
+                    if count > 0:
+                        self._accept(data[start:at], lengths, count, wants)
+                    raise
+                if count > 0 and (shape.alone or shape.wants != wants):
+                    self._accept(data[start:at], lengths, count, wants)
+                    lengths, count, start = BytesWriter(), 0, at
                 if shape.alone:
                     self._accept_record(data[at:stop], head - at)
                     at = stop
@@ -433,16 +445,17 @@ class PublishPath:
                     if at >= most or not self._publish_follows(data, at, end):
                         return at
                     continue
+            body_sizes.add(bytes_left)
             write_i32_le(lengths, i32(stop - at))
             count += 1
             at = stop
             enough = at >= most or at - start > RUN_BYTES_MAX
             if enough or not self._publish_follows(data, at, end):
-                self._accept(data[start:at], lengths, count)
+                self._accept(data[start:at], lengths, count, shape.wants)
                 return at
         # The message at `at` is not whole, or not of the common shape.
         if count > 0:
-            self._accept(data[start:at], lengths, count)
+            self._accept(data[start:at], lengths, count, shape.wants)
         self.failed_at = at
         if self._worth_waiting(data, head, end):
             return at
@@ -604,7 +617,7 @@ class PublishPath:
         scan = shape.scan
         route = shape.route
         assert route is not None
-        self._traffic.sizes.add(read_i64_be(record, head + 11), 1)
+        self._traffic.sizes.add(read_i64_be(record, head + 11))
         if scan.direct_reply:
             record = self._owner.reply_to(record, scan, head)
         if scan.copies or route.by_message:
@@ -615,22 +628,19 @@ class PublishPath:
                 record = without_bcc(record, head, self._vhost.notes_keys())
         lengths = BytesWriter()
         write_i32_le(lengths, i32(len(record)))
-        self._hand_over(route, record, lengths.getvalue(), 1)
+        self._hand_over(route, record, lengths.getvalue(), 1, shape.wants)
 
-    def _accept(self, records: bytes, lengths: BytesWriter, count: i64) -> None:
-        """Accept a run of messages that share route and properties."""
-        shape = self._shaped()
-        route = shape.route
+    def _accept(self, records: bytes, lengths: BytesWriter, count: i64, wants: i64) -> None:
+        """Accept a run of messages that share a route and ask queues for the same."""
+        route = self._shaped().route
         assert route is not None
-        sizes = lengths.getvalue()
-        overhead = i64(len(shape.method)) + i64(len(shape.properties)) + ONE_BODY_OVERHEAD_BYTES
-        self._traffic.sizes.add_run(sizes, overhead)
-        self._hand_over(route, records, sizes, count)
+        self._hand_over(route, records, lengths.getvalue(), count, wants)
 
-    def _hand_over(self, route: Route, records: bytes, lengths: bytes, count: i64) -> None:
-        scan = self._shaped().scan
-        persistent = scan.persistent
-        life_ms = scan.life_ms
+    def _hand_over(
+        self, route: Route, records: bytes, lengths: bytes, count: i64, wants: i64
+    ) -> None:
+        persistent = wants & 1 != 0
+        life_ms = (wants >> WANTS_LIFE) - 1
         self.published += count
         traffic = self._traffic
         traffic.received += count
@@ -702,6 +712,17 @@ class PublishPath:
         confirms.next_sequence += count
         confirms.add(run)
         return run
+
+
+def wants_of(facts: MessageFacts) -> i64:
+    """What a message asks queues for, as one number: messages with the same may share a run.
+
+    Returns:
+        Whether to keep it over a restart (bit 0), whether it has a priority (bit 1; which is read
+        of each), its life in milliseconds plus one (from `WANTS_LIFE` on).
+    """
+    wants = facts.life_ms + 1 << WANTS_LIFE
+    return wants | (2 if facts.has_priority else 0) | (1 if facts.persistent else 0)
 
 
 def still_owed(owed: i64, data: bytes, at: i64, stop: i64) -> i64:

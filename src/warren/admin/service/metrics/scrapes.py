@@ -392,7 +392,7 @@ def _deaths(service: AdminService) -> list[Series]:
 def _sizes(service: AdminService) -> Series:
     sizes = service.node.traffic.sizes
     labels, values, total = [], [], 0
-    for bound, count in zip((*map(str, SIZE_BOUNDS), "+Inf"), list(sizes.counts), strict=True):
+    for bound, count in zip((*map(str, SIZE_BOUNDS), "+Inf"), sizes.by_class(), strict=True):
         total += count
         labels.append(f'{AMQP091},le="{bound}"')
         values.append(total)
