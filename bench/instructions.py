@@ -2,8 +2,8 @@
 
     python -m bench.instructions ROW NAME=PYTHON [NAME=PYTHON ...] [--seconds 10] [--top 40]
 
-ROW is one of `bench.shapes` whose messages have properties of their own, so that each is accepted
-by itself, and counted by that; each PYTHON has a build of Warren installed. A broker of each runs
+ROW is one of `bench.shapes` whose messages have properties of their own, so that those of each are
+checked, and it is counted by that; each PYTHON has a build of Warren installed. A broker of each runs
 in valgrind (callgrind), which has to be installed. What it counts does not depend on what else the
 machine does, unlike processor time; neither the kernel's work nor what waits for memory is in it.
 Shown is what each library executes itself for a message, then the functions by how much the last
@@ -30,8 +30,8 @@ from bench.shapes import LOADGEN, ROWS, Target
 
 WARMUP_SECONDS = 12
 """Modules are imported and clients connect, all of it slowly."""
-ACCEPTED = "PublishPath____accept"
-"""Called once for each message."""
+ACCEPTED = "Shape___examine"
+"""Called once for each message, whose properties are unlike those before."""
 ONE_BY_ONE = [row for row, load in ROWS.items() if "--real" in load]
 COST = re.compile(r"\s*([\d,]+)\s*\(\s*[\d.]+%\)\s+(.*)")
 PLACE = re.compile(r"^(?:.*:)?(\S+?)(?:'\d+)?(?: \[(.*)\])?$")
