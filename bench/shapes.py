@@ -127,13 +127,18 @@ def line(row: str, name: str, runs: list[dict[str, Any]]) -> str:
     middle = runs[len(runs) // 2]
     published = sorted(run["pub_rate"] for run in runs)[len(runs) // 2]
     rates = sorted(run["con_rate"] for run in runs)
-    delays = middle["lat_us"]
+    # Where nothing is consumed, it is the confirms that publishers wait for.
+    what, delays = next(
+        (what, middle[key])
+        for what, key in (("delivery", "lat_us"), ("confirm", "confirm_us"))
+        if key in middle
+    )
     return (
         f"{row:10} {name:10} {middle['cpu_us']:8.2f} us "
         f"({runs[0]['cpu_us']:.2f}-{runs[-1]['cpu_us']:.2f})  "
         f"in {published:.0f}/s, out {rates[len(rates) // 2]:.0f}/s "
         f"({rates[0]:.0f}-{rates[-1]:.0f})  "
-        f"delivery p50 {delays['p50'] / 1e3:.2f} p99 {delays['p99'] / 1e3:.2f} ms"
+        f"{what} p50 {delays['p50'] / 1e3:.2f} p99 {delays['p99'] / 1e3:.2f} ms"
     )
 
 
