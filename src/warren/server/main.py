@@ -8,17 +8,15 @@ knows asyncio.
 from __future__ import annotations
 
 import asyncio
-import errno
 import fcntl
 import logging
 import os
 import resource
-import socket
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import uvloop
 
@@ -26,7 +24,7 @@ from warren import __version__
 from warren.admin import dialling
 from warren.admin.control import ControlSocket
 from warren.admin.service.host import OperatorHost
-from warren.admin.service.rows import Listener, ProcessState
+from warren.admin.service.rows import ProcessState
 from warren.admin.service.service import AdminService
 from warren.config.config import CLUSTER_PORT_DEFAULT, SETTINGS, ServerConfig
 from warren.config.identity import begin_life, find_secret
@@ -47,21 +45,19 @@ from warren.node.node import Node
 from warren.ports import Deaf, PeerHello
 from warren.protocols.peer.hello import ID_BYTES, LIVES_MAX, NO_CLUSTER
 from warren.server.client_log import ClientLog
-from warren.server.clients import ClientProtocol, Reception
+from warren.server.clients import Reception
 from warren.server.descriptors import shares
 from warren.server.disk import OsDisk
 from warren.server.executor import ThreadExecutor
 from warren.server.formation import dial_contacts, has_to_join
 from warren.server.garbage import Garbage
+from warren.server.listeners import Listeners
 from warren.server.memory import FreedMemory
 from warren.server.node_links import NodeLinks
 from warren.server.peers import PeerNetwork
 from warren.server.pulse import Pulse
 from warren.server.settings import (
     bind_host,
-    client_tls_from,
-    management_address,
-    prometheus_address,
     settings_from,
     tls_from,
 )
@@ -73,12 +69,8 @@ from warren.server.system import (
     resident_bytes,
     total_memory_bytes,
 )
-from warren.server.tls_listener import TlsListener
 from warren.server.turns import NodeTurns
 from warren.server.waiting import waits_for
-
-if TYPE_CHECKING:
-    from warren.admin.http.listener import HttpListener
 
 log = logging.getLogger("warren")
 
@@ -99,12 +91,8 @@ FORGOTTEN_SECONDS = 3.0
 """So long all nodes that answer have to say that the cluster has this one no more."""
 START_AGAIN = -1
 """In place of an exit status: the process goes on with another server on the same directory."""
-HTTP_CLOSE_SECONDS = 1.0
-"""How long requests over HTTP get to end at an orderly stop."""
 DRAIN_SECONDS = 0.05
 """What clients' sockets get to take the last frames at an orderly stop."""
-ANY_INTERFACE = "[::]"
-AMQP_PURPOSE = "AMQP 0-9-1"
 SWITCH_INTERVAL_SECONDS = 0.0002
 """How long the event loop may keep a worker thread waiting for the interpreter."""
 
@@ -161,14 +149,8 @@ class Server(OperatorHost):
         self._watch = StopWatch(
             lambda: self._executor.ended, STOP_STALL_SECONDS_MAX, self._stop_hung
         )
-        self._listeners: list[asyncio.Server | TlsListener] = []
-        self._http: HttpListener | None = None
-        self._metrics: HttpListener | None = None
-        self._drained = False
-        client_tls = client_tls_from(config)
-        self._client_tls = None if client_tls is None else client_tls.context()
         descriptors = shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        self._http_connections_max = descriptors.http
+        self._listeners = Listeners(config, loop, self._client_log, descriptors.http)
         settings = settings_from(config)
         needs_secret = bool(config.join or config.cluster_nodes)
         secret = find_secret(
@@ -246,9 +228,9 @@ class Server(OperatorHost):
             await self._be_known()
         if not self._stopping.done():
             # First, since to load what it takes holds up the loop for a moment.
-            await self._listen_for_http()
-            await self._listen_for_scrapes()
-            await self._listen()
+            await self._listeners.listen_for_http(self._service)
+            await self._listeners.listen_for_scrapes(self._service)
+            await self._listeners.listen_for_clients(self._reception)
             self._garbage.begin()
             self._announce(time.perf_counter() - started)
         status = await self._stopping
@@ -383,90 +365,6 @@ class Server(OperatorHost):
         self._heed_cluster()
         self.network.give_up_contacts()
 
-    async def _listen(self) -> None:
-        """Let clients come."""
-        reception = self._reception
-        for host, port in self.config.listeners:
-            try:
-                listener = await self._loop.create_server(
-                    lambda: ClientProtocol(reception), host, port, backlog=4096, reuse_address=True
-                )
-            except OSError as error:
-                raise ConfigError(
-                    f"cannot listen on {host or '*'}:{port}: {why_not_listening(error)}"
-                ) from error
-            self._listeners.append(listener)
-        if self._client_tls is None:
-            return
-        for host, port in self.config.tls_listeners:
-            encrypted = TlsListener(
-                self._loop,
-                self._client_tls,
-                self.config.handshake_timeout / 1_000,
-                lambda: ClientProtocol(reception, encrypted=True),
-                self._client_log.warn,
-            )
-            try:
-                await encrypted.listen(host, port)
-            except OSError as error:
-                raise ConfigError(
-                    f"cannot listen on {host or '*'}:{port}: {why_not_listening(error)}"
-                ) from error
-            self._listeners.append(encrypted)
-
-    async def _listen_for_http(self) -> None:
-        """Let operators and applications ask over HTTP, unless that is switched off."""
-        port = self.config.management_port
-        if port == 0:
-            return
-        # Only here: a node without it has none of this in memory.
-        from warren.admin.http.listener import HttpListener
-
-        host, port = management_address(self.config)
-        listener = HttpListener(self._service, self._http_connections_max)
-        try:
-            await listener.listen(host, port)
-        except OSError as error:
-            text = f"cannot listen for HTTP on {host or '*'}:{port}: {why_not_listening(error)}"
-            if self.config.management_port > 0:
-                raise ConfigError(text.replace("--port", "--management-port")) from error
-            log.warning(
-                "%s; until --management-port names a free port, there is no HTTP API",
-                text.partition(";")[0],
-            )
-            return
-        self._http = listener
-
-    async def _listen_for_scrapes(self) -> None:
-        """Let Prometheus ask for metrics, unless that is switched off."""
-        config = self.config
-        if config.prometheus_port == 0:
-            return
-        # Only here: a node without it has none of this in memory.
-        from warren.admin.http.listener import HttpListener
-        from warren.admin.metrics.application import MetricsApplication
-
-        host, port = prometheus_address(config)
-        application = MetricsApplication(
-            self._service,
-            config.prometheus_path,
-            config.prometheus_per_object,
-            config.prometheus_authentication,
-        )
-        listener = HttpListener(self._service, self._http_connections_max, application)
-        try:
-            await listener.listen(host, port)
-        except OSError as error:
-            text = f"cannot listen for scrapes on {host or '*'}:{port}: {why_not_listening(error)}"
-            if config.prometheus_port > 0:
-                raise ConfigError(text.replace("--port", "prometheus.tcp.port")) from error
-            log.warning(
-                "%s; until prometheus.tcp.port names a free port, there are no metrics",
-                text.partition(";")[0],
-            )
-            return
-        self._metrics = listener
-
     def after_event(self) -> None:
         """Plan the node's turn behind the events of this round."""
         self._turns.after_event()
@@ -600,14 +498,14 @@ class Server(OperatorHost):
             version=__version__,
             process=os.getpid(),
             uptime_seconds=int(time.monotonic() - self._started),
-            listeners=self._addresses(),
+            listeners=self._listeners.addresses(),
             data_dir=self.config.data_dir,
             memory_bytes=resident_bytes(),
             memory_total_bytes=total_memory_bytes(),
             descriptors=open_descriptors(),
             descriptors_max=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-            addresses=self._all_addresses(),
-            drained=self._drained,
+            addresses=list(self._listeners.rows(self.network.own.port)),
+            drained=self._listeners.drained,
         )
 
     async def ask(
@@ -640,27 +538,21 @@ class Server(OperatorHost):
 
     async def set_maintenance(self, drained: bool) -> None:
         """Take no more clients, or take them again."""
-        if drained == self._drained:
+        listeners = self._listeners
+        if drained == listeners.drained:
             return
-        self._drained = drained
+        listeners.drained = drained
         if drained:
-            self._stop_listening()
+            listeners.stop_clients()
             log.warning("maintenance: no client is let in any more, as an operator asked")
             return
         try:
-            await self._listen()
+            await listeners.listen_for_clients(self._reception)
         except ConfigError as error:
-            self._drained = True
-            self._stop_listening()
+            listeners.drained = True
+            listeners.stop_clients()
             raise Refusal(PRECONDITION_FAILED, str(error)) from None
         log.warning("maintenance is over: clients may come again")
-
-    def _stop_listening(self) -> None:
-        """Let no client come any more."""
-        listeners = self._listeners
-        self._listeners = []
-        for listener in listeners:
-            listener.close()
 
     def configuration(self) -> dict[str, Any]:
         """All settings that are in force, by their keys."""
@@ -670,71 +562,16 @@ class Server(OperatorHost):
             if not setting.field.endswith(("secret", "password", "pass"))
         }
 
-    def _all_addresses(self) -> list[Listener]:
-        own = self.network.own
-        found = [
-            Listener(
-                protocol="clustering",
-                interface=bind_host(self.config) or ANY_INTERFACE,
-                port=own.port,
-                purpose="inter-node and CLI tool communication",
-            )
-        ]
-        if self._drained:
-            return found
-        for protocol, purpose, listeners in (
-            ("amqp", AMQP_PURPOSE, self.config.listeners),
-            ("amqp/ssl", f"{AMQP_PURPOSE} over TLS", self.config.tls_listeners),
-        ):
-            for host, port in listeners:
-                found.append(
-                    Listener(
-                        protocol=protocol,
-                        interface=host or ANY_INTERFACE,
-                        port=port,
-                        purpose=purpose,
-                    )
-                )
-        if self._http is not None:
-            host, port = management_address(self.config)
-            found.append(
-                Listener(
-                    protocol="http",
-                    interface=host or ANY_INTERFACE,
-                    port=port,
-                    purpose="HTTP API",
-                )
-            )
-        if self._metrics is not None:
-            host, port = prometheus_address(self.config)
-            found.append(
-                Listener(
-                    protocol="http/prometheus",
-                    interface=host or ANY_INTERFACE,
-                    port=port,
-                    purpose="Prometheus metrics",
-                )
-            )
-        return found
-
-    def _addresses(self) -> list[str]:
-        plain = [f"{host or '0.0.0.0'}:{port}" for host, port in self.config.listeners]
-        tls = [f"{host or '0.0.0.0'}:{port} (TLS)" for host, port in self.config.tls_listeners]
-        return plain + tls
-
     def _announce(self, seconds: float) -> None:
         log.info(
             "Warren %s, node %s, answers AMQP 0-9-1 on %s (data in %s, started in %.2f s)",
             __version__,
             self.config.node_name,
-            ", ".join(self._addresses()),
+            ", ".join(self._listeners.addresses()),
             self.config.data_dir,
             seconds,
         )
-        if self._http is not None:
-            log.info("the HTTP API answers on %s:%d", *management_address(self.config))
-        if self._metrics is not None:
-            log.info("metrics are answered on %s:%d", *prometheus_address(self.config))
+        self._listeners.announce()
         if sys.stderr.isatty():
             scheme = "amqp" if self.config.listeners else "amqps"
             host, port = (*self.config.listeners, *self.config.tls_listeners)[0]
@@ -756,11 +593,7 @@ class Server(OperatorHost):
 
     async def _close(self) -> None:
         log.info("stopping")
-        self._stop_listening()
-        if self._http is not None:
-            await self._http.close(HTTP_CLOSE_SECONDS)
-        if self._metrics is not None:
-            await self._metrics.close(HTTP_CLOSE_SECONDS)
+        await self._listeners.close()
         await self.hand_over()
         self.node.shut_down()
         self.node.turn()
@@ -792,22 +625,6 @@ def what_to_do(data_dir: str, error: CorruptRecord) -> str:
         "restore the directory from a copy; or make one, and start with --salvage to go on with "
         "what is whole: what was in the damaged part is gone then"
     )
-
-
-def why_not_listening(error: OSError) -> str:
-    """Why an address cannot be listened on, and what to do about it."""
-    if isinstance(error, socket.gaierror):
-        return "no such host is known; name an address of this machine with --bind"
-    if error.errno == errno.EADDRINUSE:
-        return (
-            "another process listens there; is another broker running? stop it, or choose another "
-            "port with --port"
-        )
-    if error.errno == errno.EACCES:
-        return "this user may not listen there; choose a port from 1024 on with --port"
-    if error.errno == errno.EADDRNOTAVAIL:
-        return "this machine has no such address; name one that it has with --bind"
-    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def lock_data_directory(path: str) -> IO[str]:
