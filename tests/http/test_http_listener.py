@@ -21,7 +21,7 @@ from tests.support.broker import Broker, free_port
 from tests.support.patience import patient
 from warren.admin.http import listener
 from warren.admin.http.asked import BODY_BYTES_MAX
-from warren.admin.service.service import AdminService
+from warren.server.listening import open_sockets
 
 GUEST = "Basic " + base64.b64encode(b"guest:guest").decode()
 
@@ -277,6 +277,20 @@ def test_nothing_of_it_is_loaded_before_it_listens() -> None:
     assert told.stdout.strip() == "[]"
 
 
+def test_it_is_loaded_when_it_is_asked_first(make_http: Callable[[], Broker]) -> None:
+    """A node that nobody asks has none of it in memory; the first answer comes all the same."""
+    broker = make_http()
+    broker.environment["PYTHONPROFILEIMPORTTIME"] = "1"
+    broker.start()
+    printed = broker.log_path.read_text()
+    assert "uvloop" in printed and "uvicorn" not in printed
+    asking = http.client.HTTPConnection(broker.host, int(broker.management), timeout=patient(20.0))
+    asking.request("GET", "/api/whoami", headers={"authorization": GUEST})
+    answer = asking.getresponse()
+    assert answer.status == 200 and json.loads(answer.read())["name"] == "guest"
+    assert "uvicorn" in broker.log_path.read_text()
+
+
 def test_a_stop_ends_what_is_under_way(make_http: Callable[[], Broker]) -> None:
     broker = make_http().start()
     with socket.create_connection((broker.host, int(broker.management))) as sock:
@@ -294,9 +308,10 @@ def test_who_does_not_read_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.sleep(0)
 
     async def run() -> None:
-        served = listener.HttpListener(AdminService(Any, Any), 10)
+        served = listener.HttpListener(endless, 10)
         port = free_port()
-        await served.listen("127.0.0.1", port)
+        sockets = await open_sockets(asyncio.get_running_loop(), "127.0.0.1", port, 10)
+        await served.serve(sockets, 10)
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1_024)
         writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         assert await reader.read(12) == b"HTTP/1.1 200"
@@ -311,5 +326,4 @@ def test_who_does_not_read_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
 
     ended = asyncio.Event()
     monkeypatch.setattr(listener, "UNREAD_SECONDS", 0.2)
-    monkeypatch.setattr(listener, "Application", lambda service: endless)
     asyncio.run(run())

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import os
-import socket
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from warren.admin.service.rows import Listener
 from warren.admin.service.service import AdminService
@@ -16,6 +12,7 @@ from warren.config.config import ServerConfig
 from warren.errors import ConfigError
 from warren.server.client_log import ClientLog
 from warren.server.clients import ClientProtocol, Reception
+from warren.server.listening import Answering, LateListener, why_not_listening
 from warren.server.settings import (
     bind_host,
     client_tls_from,
@@ -24,13 +21,12 @@ from warren.server.settings import (
 )
 from warren.server.tls_listener import TlsListener
 
-if TYPE_CHECKING:
-    from warren.admin.http.listener import HttpListener
-
 log = logging.getLogger("warren")
 
 HTTP_CLOSE_SECONDS = 1.0
 """How long requests over HTTP get to end at an orderly stop."""
+HTTP_BACKLOG = 256
+"""Connections that the kernel keeps until they are accepted."""
 ANY_INTERFACE = "[::]"
 AMQP_PURPOSE = "AMQP 0-9-1"
 
@@ -65,8 +61,10 @@ class Listeners:
         client_tls = client_tls_from(config)
         self._client_tls = None if client_tls is None else client_tls.context()
         self._clients: list[asyncio.Server | TlsListener] = []
-        self._http: HttpListener | None = None
-        self._metrics: HttpListener | None = None
+        self._http: LateListener | None = None
+        self._metrics: LateListener | None = None
+        self._sampling: asyncio.Task[None] | None = None
+        """Looks at the counters of queues all the time, for rates that the HTTP API shows."""
 
     async def listen_for_clients(self, reception: Reception) -> None:
         """Let clients come.
@@ -111,13 +109,18 @@ class Listeners:
         port = self._config.management_port
         if port == 0:
             return
-        # Only here: a node without it has none of this in memory.
-        from warren.admin.http.listener import HttpListener
+        connections_max = self._http_connections_max
+
+        def load() -> Callable[[], Answering]:
+            from warren.admin.http.application import Application
+            from warren.admin.http.listener import HttpListener
+
+            return lambda: HttpListener(Application(service), connections_max)
 
         host, port = management_address(self._config)
-        listener = HttpListener(service, self._http_connections_max)
+        listener = LateListener(self._loop, load)
         try:
-            await listener.listen(host, port)
+            await listener.listen(host, port, HTTP_BACKLOG)
         except OSError as error:
             text = f"cannot listen for HTTP on {host or '*'}:{port}: {why_not_listening(error)}"
             if self._config.management_port > 0:
@@ -128,6 +131,7 @@ class Listeners:
             )
             return
         self._http = listener
+        self._sampling = self._loop.create_task(service.statistics.run())
 
     async def listen_for_scrapes(self, service: AdminService) -> None:
         """Let Prometheus ask for metrics, unless that is switched off.
@@ -138,20 +142,26 @@ class Listeners:
         config = self._config
         if config.prometheus_port == 0:
             return
-        # Only here: a node without it has none of this in memory.
-        from warren.admin.http.listener import HttpListener
-        from warren.admin.metrics.application import MetricsApplication
+        connections_max = self._http_connections_max
+
+        def load() -> Callable[[], Answering]:
+            from warren.admin.http.listener import HttpListener
+            from warren.admin.metrics.application import MetricsApplication
+
+            return lambda: HttpListener(
+                MetricsApplication(
+                    service,
+                    config.prometheus_path,
+                    config.prometheus_per_object,
+                    config.prometheus_authentication,
+                ),
+                connections_max,
+            )
 
         host, port = prometheus_address(config)
-        application = MetricsApplication(
-            service,
-            config.prometheus_path,
-            config.prometheus_per_object,
-            config.prometheus_authentication,
-        )
-        listener = HttpListener(service, self._http_connections_max, application)
+        listener = LateListener(self._loop, load)
         try:
-            await listener.listen(host, port)
+            await listener.listen(host, port, HTTP_BACKLOG)
         except OSError as error:
             text = f"cannot listen for scrapes on {host or '*'}:{port}: {why_not_listening(error)}"
             if config.prometheus_port > 0:
@@ -173,6 +183,8 @@ class Listeners:
     async def close(self) -> None:
         """Let nobody come any more, and end what is asked over HTTP."""
         self.stop_clients()
+        if self._sampling is not None:
+            self._sampling.cancel()
         for listener in (self._http, self._metrics):
             if listener is not None:
                 await listener.close(HTTP_CLOSE_SECONDS)
@@ -233,19 +245,3 @@ class Listeners:
         plain = [f"{host or '0.0.0.0'}:{port}" for host, port in config.listeners]
         tls = [f"{host or '0.0.0.0'}:{port} (TLS)" for host, port in config.tls_listeners]
         return plain + tls
-
-
-def why_not_listening(error: OSError) -> str:
-    """Why an address cannot be listened on, and what to do about it."""
-    if isinstance(error, socket.gaierror):
-        return "no such host is known; name an address of this machine with --bind"
-    if error.errno == errno.EADDRINUSE:
-        return (
-            "another process listens there; is another broker running? stop it, or choose another "
-            "port with --port"
-        )
-    if error.errno == errno.EACCES:
-        return "this user may not listen there; choose a port from 1024 on with --port"
-    if error.errno == errno.EADDRNOTAVAIL:
-        return "this machine has no such address; name one that it has with --bind"
-    return os.strerror(error.errno) if error.errno else str(error)

@@ -8,12 +8,12 @@ oldest goes.
 from __future__ import annotations
 
 import asyncio
-import errno
 import socket
 import ssl
 from collections.abc import Callable
 
 from warren.server.clients import ClientProtocol
+from warren.server.listening import open_sockets
 
 BACKLOG = 4_096
 """Connections that the kernel keeps until they are accepted."""
@@ -56,24 +56,7 @@ class TlsListener:
         Raises:
             OSError: The address cannot be listened on.
         """
-        found = await self._loop.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        for family, _, _, _, address in dict.fromkeys(found):
-            try:
-                listening = socket.socket(family, socket.SOCK_STREAM)
-            except OSError:
-                # A machine without IPv6 may well have names for it.
-                continue
-            self._listening.append(listening)
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            listening.setblocking(False)
-            listening.bind(address)
-            listening.listen(BACKLOG)
-        if not self._listening:
-            raise OSError(errno.EADDRNOTAVAIL, "it has no address")
+        self._listening = await open_sockets(self._loop, host, port, BACKLOG)
         for listening in self._listening:
             self._accepting.append(self._loop.create_task(self._accept(listening)))
 

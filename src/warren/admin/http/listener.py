@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from email.utils import formatdate
 from typing import Any, cast
 
@@ -15,9 +16,6 @@ from starlette.types import ASGIApp as ASGIApplication
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
-
-from warren.admin.http.application import Application
-from warren.admin.service.service import AdminService
 
 log = logging.getLogger("warren")
 
@@ -29,7 +27,6 @@ UNREAD_SECONDS = 30.0
 """For a client to take what it is sent, when it does not keep up."""
 IDLE_SECONDS = 60
 """How long a connection stays that asks nothing."""
-BACKLOG = 256
 
 
 class HttpProtocol(H11Protocol):
@@ -96,26 +93,18 @@ class HttpProtocol(H11Protocol):
 
 
 class HttpListener:
-    """Listens for HTTP on behalf of one node."""
+    """Answers HTTP on sockets of one node."""
 
-    def __init__(
-        self,
-        service: AdminService,
-        connections_max: int,
-        application: ASGIApplication | None = None,
-    ) -> None:
-        """Prepare to listen.
+    def __init__(self, application: ASGIApplication, connections_max: int) -> None:
+        """Prepare to serve.
 
         Args:
+            application: What answers.
             connections_max: Connections at a time.
-            application: What answers; None for the HTTP API, which has rates sampled meanwhile.
         """
-        self._service = service
         self._connections_max = connections_max
-        self._sampling: asyncio.Task[None] | None = None
-        self._samples = application is None
         self._config = Config(
-            Application(service) if application is None else application,
+            application,
             loop="none",
             http="h11",
             ws="none",
@@ -141,31 +130,26 @@ class HttpListener:
         """How many there are."""
         return len(self._state.connections)
 
-    async def listen(self, host: str, port: int) -> None:
-        """Let clients come.
+    async def serve(self, sockets: list[socket.socket], backlog: int) -> None:
+        """Let clients come to sockets that are listened on; they are closed with this listener.
 
-        Raises:
-            OSError: The address cannot be listened on.
+        Args:
+            backlog: Connections that the kernel keeps until they are accepted.
         """
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            lambda: HttpProtocol(self, self._config, self._state, {}, loop),
-            host or None,
-            port,
-            backlog=BACKLOG,
-            reuse_address=True,
-        )
-        self._servers.append(server)
+        for listening in sockets:
+            server = await loop.create_server(
+                lambda: HttpProtocol(self, self._config, self._state, {}, loop),
+                sock=listening,
+                backlog=backlog,
+            )
+            self._servers.append(server)
         self._tick()
-        if self._samples and self._sampling is None:
-            self._sampling = loop.create_task(self._service.statistics.run())
 
     async def close(self, seconds: float) -> None:
         """Let no client come any more, and give requests under way so long to end."""
         if self._ticker is not None:
             self._ticker.cancel()
-        if self._sampling is not None:
-            self._sampling.cancel()
         for server in self._servers:
             server.close()
         for connection in list(self._state.connections):
