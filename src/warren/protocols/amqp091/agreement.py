@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from librt.strings import read_i32_be
 from mypy_extensions import i64
 
 from warren import __version__
@@ -23,6 +24,33 @@ EXTERNAL: Final = "EXTERNAL"
 
 _GREETINGS: Final[dict[tuple[str, str], bytes]] = {}
 """The frame of `connection.start` by the node's name and the mechanisms that are offered."""
+
+
+PROPERTIES_MAX: Final = 64
+PROPERTIES_BYTES_MAX: Final = 4_096
+"""How many clients' properties are remembered, and how long each may be."""
+
+_PROPERTIES: Final[dict[bytes, Table]] = {}
+"""What clients said of themselves, by the bytes in which they did: most say what others say."""
+
+
+def shared_properties(data: bytes, at: i64, properties: Table) -> Table:
+    """Give all clients that say the same of themselves one table, which nobody changes.
+
+    Args:
+        data: The frame that has the encoded table, at `at`.
+        properties: The table.
+    """
+    size = i64(read_i32_be(data, at)) + 4
+    if size > PROPERTIES_BYTES_MAX:
+        return properties
+    encoded = data[at : at + size]
+    known = _PROPERTIES.get(encoded)
+    if known is None:
+        if len(_PROPERTIES) >= PROPERTIES_MAX:
+            _PROPERTIES.clear()
+        known = _PROPERTIES[encoded] = properties
+    return known
 
 
 def greeting(node_name: str, mechanisms: str) -> bytes:

@@ -31,6 +31,7 @@ from warren.protocols.amqp091.publishing import (
 )
 from warren.protocols.amqp091.refusals import amqp_error
 from warren.protocols.amqp091.replies import DirectReplies
+from warren.protocols.amqp091.served import Served
 from warren.protocols.amqp091.transactions import ChannelRecovery, Transaction
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled, runs_of
 from warren.protocols.client import EndOfTurn
@@ -145,12 +146,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         number: Its number on the connection.
         aside: Whether input has to be kept or dropped instead of handled.
         publishing: The way of its publishes.
-        unsettled: Deliveries that wait for an ack.
         acked_to: Where in the input the last ack looked at ends.
-        consumers: By consumer tag.
-        holders: Queues that may have handed something to this channel, each under its identity and
-            the id of the consumer there.
-        pollers: By a queue's identity, the id of this channel's consumer for `basic.get`.
         last_queue: The queue that an empty name means.
         prefetch: What consumers begin with; 0 for no limit.
         prefetch_said: The same for consumers of queues that honour no limit over a channel: what
@@ -175,12 +171,9 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             connection.output.frame_max - FRAME_OVERHEAD_BYTES,
             connection.broker.traffic,
         )
-        self.unsettled: Unsettled = Unsettled()
         self.acked_to: i64 = 0
-        self.consumers: dict[str, ConsumerLink] = {}
-        self.frames: MessageFrames = MessageFrames(connection.output, number)
-        self.holders: dict[tuple[int, int], Queue] = {}
-        self.pollers: dict[int, i64] = {}
+        self._served: Served | None = None
+        """What is handed out here; None as long as nobody consumed or polled."""
         self._holders_enough: i64 = HOLDERS_KEPT
         self._first_woken: i64 = 0
         self.last_queue: str = ""
@@ -191,8 +184,6 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         self.replies: DirectReplies | None = None
         self.polled: PollLink | None = None
         self.owed: i64 = 0
-        self._uses: dict[int, QueueUse] = {}
-        """What it got of each queue, by the queue's identity."""
         self._closing: bool = False
         self._ended: bool = False
         self._pending: Pending | None = None
@@ -205,6 +196,29 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         self._repeat_at: i64 = -1
         """Where in `_kept` a method lies that was taken up and has to wait once more; else -1."""
 
+    @property
+    def served(self) -> Served:
+        """What is handed out here, and by whom; made when it is asked for first."""
+        served = self._served
+        if served is None:
+            served = self._served = Served(self.connection.output, self.number)
+        return served
+
+    @property
+    def unsettled(self) -> Unsettled:
+        """Deliveries that wait for an ack."""
+        return self.served.unsettled
+
+    @property
+    def consumers(self) -> dict[str, ConsumerLink]:
+        """By consumer tag."""
+        return self.served.consumers
+
+    @property
+    def frames(self) -> MessageFrames:
+        """Writes messages to this channel."""
+        return self.served.frames
+
     def facts(self) -> ChannelFacts:
         """What operators are told of it, and of its consumers."""
         facts = ChannelFacts(self.number)
@@ -213,18 +227,23 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             facts.confirm = True
             facts.unconfirmed = confirms.owed_count()
         facts.publishes = self.publishing.published > 0
-        facts.published = list(self.publishing.uses.values())
-        facts.served = list(self._uses.values())
+        uses = self.publishing.uses
+        if uses is not None:
+            facts.published = list(uses.values())
         transaction = self.transaction
         if transaction is not None:
             facts.transactional = True
             facts.uncommitted = transaction.published_count()
             facts.acks_uncommitted = transaction.answered_count()
-        facts.unacknowledged = self.unsettled.count()
         facts.prefetch = self.prefetch
         limiter = self.limiter
         facts.global_prefetch = 0 if limiter is None else limiter.limit
-        for link in self.consumers.values():
+        served = self._served
+        if served is None:
+            return facts
+        facts.served = list(served.uses.values())
+        facts.unacknowledged = served.unsettled.count()
+        for link in served.consumers.values():
             facts.consumers.append(
                 ConsumerFacts(
                     link.queue.name,
@@ -240,12 +259,13 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
 
     def use_of(self, queue: Queue) -> QueueUse:
         """Where it is counted what this channel gets of a queue."""
-        use = self._uses.get(id(queue))
+        uses = self.served.uses
+        use = uses.get(id(queue))
         if use is None or use.name != queue.name:
-            if len(self._uses) >= USES_MAX:
-                self._uses.clear()
+            if len(uses) >= USES_MAX:
+                uses.clear()
             whole = self.connection.broker.traffic.of_type(queue.type)
-            use = self._uses[id(queue)] = QueueUse(queue.name, whole)
+            use = uses[id(queue)] = QueueUse(queue.name, whole)
         return use
 
     # Input.
@@ -374,19 +394,22 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             self._drop_deferred()
         if self.replies is not None:
             self.replies.close()
-        links = self.consumers
-        self.consumers = {}
-        for link in links.values():
-            link.closed = True
-        for (_, consumer_id), queue in self.holders.items():
-            if not queue.deleted:
-                queue.down(consumer_id)
-        self.holders = {}
+        served = self._served
+        if served is not None:
+            links = served.consumers
+            served.consumers = {}
+            for link in links.values():
+                link.closed = True
+            for (_, consumer_id), queue in served.holders.items():
+                if not queue.deleted:
+                    queue.down(consumer_id)
+            served.holders = {}
         transaction = self.transaction
         if transaction is not None:
             self.transaction = None
             transaction.end()
-        self._let_go(self.unsettled.take(0, self.unsettled.next_tag))
+        if served is not None:
+            self._let_go(served.unsettled.take(0, served.unsettled.next_tag))
 
     def is_open(self) -> bool:
         """Whether answers may still be sent on it."""
@@ -569,9 +592,9 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
 
     def will_hold(self, queue: Queue, consumer_id: i64) -> None:
         """A queue may hand something to this channel, as to a consumer with this id."""
-        if len(self.holders) >= self._holders_enough:
+        if len(self.served.holders) >= self._holders_enough:
             self._forget_consumers()
-        self.holders[(id(queue), int(consumer_id))] = queue
+        self.served.holders[(id(queue), int(consumer_id))] = queue
 
     def _forget_consumers(self) -> None:
         """Let go of consumers that are cancelled, or poll, and of which nothing is unsettled.
@@ -580,21 +603,22 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         said to be gone.
         """
         needed: set[tuple[int, int]] = set()
-        for link in self.consumers.values():
+        served = self.served
+        for link in served.consumers.values():
             needed.add((id(link.queue), int(link.consumer_id)))
-        runs = self.unsettled.owners()
+        runs = served.unsettled.owners()
         for run in runs:
             needed.add((id(run.queue), int(run.consumer_id)))
         if self.transaction is not None:
             needed.update(self.transaction.owners())
-        for key, queue in list(self.holders.items()):
+        for key, queue in list(served.holders.items()):
             if key not in needed:
-                del self.holders[key]
-                if self.pollers.get(key[0], -1) == key[1]:
-                    del self.pollers[key[0]]
+                del served.holders[key]
+                if served.pollers.get(key[0], -1) == key[1]:
+                    del served.pollers[key[0]]
                 if not queue.deleted:
                     queue.down(key[1])
-        kept: i64 = len(self.holders)
+        kept: i64 = len(served.holders)
         # So that each consumer costs the same, however much is unsettled.
         self._holders_enough = kept + max(HOLDERS_KEPT, kept, len(runs) // 16)
 
@@ -603,9 +627,10 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
 
         Those of one queue keep their turns there, whoever is the first.
         """
-        links = list(self.consumers.values())
-        if not links:
+        served = self._served
+        if served is None or not served.consumers:
             return
+        links = list(served.consumers.values())
         first = self._first_woken % len(links)
         self._first_woken = first + 1
         for link in links[first:] + links[:first]:
@@ -613,15 +638,17 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
 
     def link_cancelled(self, link: ConsumerLink) -> None:
         """A consumer's queue was deleted: tell clients that know `basic.cancel` from the server."""
-        self.consumers.pop(link.tag, None)
-        self.holders.pop((id(link.queue), int(link.consumer_id)), None)
+        served = self.served
+        served.consumers.pop(link.tag, None)
+        served.holders.pop((id(link.queue), int(link.consumer_id)), None)
         if self.connection.agreement.capability("consumer_cancel_notify"):
             self.send(spec.BasicCancel(link.tag, True))
 
     def link_renumbered(self, link: ConsumerLink, before: i64) -> None:
         """It is under its new id that it has to be let go of."""
-        self.holders.pop((id(link.queue), int(before)), None)
-        self.holders[(id(link.queue), int(link.consumer_id))] = link.queue
+        holders = self.served.holders
+        holders.pop((id(link.queue), int(before)), None)
+        holders[(id(link.queue), int(link.consumer_id))] = link.queue
 
     def held_too_long(self, queue: Queue, consumer_id: i64, timeout_ms: i64) -> None:
         """Cancel the consumer, if the client can be told of that; else close the channel (CT-11).
@@ -657,7 +684,8 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         polled = self.polled
         if polled is not None and polled.holds(queue, consumer_id, first, last):
             return True
-        return self.unsettled.holds_of(queue, consumer_id, first, last)
+        served = self._served
+        return served is not None and served.unsettled.holds_of(queue, consumer_id, first, last)
 
     # Settling.
 

@@ -26,7 +26,7 @@ from warren.limits import (
     FRAME_SLACK_BYTES,
 )
 from warren.ports import Transport
-from warren.protocols.amqp091.agreement import Agreement, greeting
+from warren.protocols.amqp091.agreement import Agreement, greeting, shared_properties
 from warren.protocols.amqp091.channel import Channel
 from warren.protocols.amqp091.heartbeats import Heartbeats
 from warren.protocols.amqp091.publishing import (
@@ -160,7 +160,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self._tail: bytes = b""
         self._tail_at: i64 = 0
         """Where in it that begins which was not handled."""
-        self._arriving: list[bytes] = []
+        self._arriving: list[bytes] | None = None
         """Parts of a large frame."""
         self._lacking: i64 = 0
         """How many bytes of that frame are still to come; 0 if there is none."""
@@ -177,7 +177,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self._last_channel: Channel | None = None
         self._held: i64 = 0
         self._alarms: i64 = 0
-        self._alarmed: list[Channel] = []
+        self._alarmed: list[Channel] | None = None
         """Channels whose input was put aside before the alarm that holds it back now."""
         self._told_blocked: bool = False
         self._publishes: bool = False
@@ -186,7 +186,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self._start_ok: spec.ConnectionStartOk | None = None
         """What the client said that is being verified."""
         self._assembly_max: i64 = max(ASSEMBLY_BYTES_MAX, broker.settings.max_message_bytes)
-        self._cut_off: dict[int, i64] = {}
+        self._cut_off: dict[int, i64] | None = None
         """By channels that were closed within a message, what their clients still send of it."""
         self._heartbeats: Heartbeats = Heartbeats(self._began_ms)
         broker.pulse_later(self, int(self._began_ms + self._grace_ms))
@@ -201,16 +201,17 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         # Who hands over more all the same has it handled: it must not pile up here.
         bounded = self._held & HELD_BY_TURN == 0
         at: i64 = 0
-        if self._lacking > 0:
+        arriving = self._arriving
+        if arriving is not None:
             if len(data) < self._lacking:
                 if data:
-                    self._arriving.append(data)
+                    arriving.append(data)
                     self._lacking -= len(data)
                 return
             at = self._lacking
-            self._arriving.append(data[:at])
-            frame = b"".join(self._arriving)
-            self._arriving = []
+            arriving.append(data[:at])
+            frame = b"".join(arriving)
+            self._arriving = None
             self._lacking = 0
             self._take(frame, 0, bounded)
         if self._tail:
@@ -279,7 +280,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         if at < most and end - at >= 7 and data[at] == 3:
             lacking = at + 8 + (i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF) - end
             if lacking > 0 and end - at + lacking >= LARGE_FRAME_BYTES and self._held == 0:
-                self._arriving.append(data[at:])
+                self._arriving = [data[at:]]
                 self._lacking = lacking
                 return
         if at > 0 and 2 * at >= end:
@@ -394,9 +395,10 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
             self.send(0, spec.ConnectionUnblocked())
         self._release(HELD_BY_ALARM)
         alarmed = self._alarmed
-        self._alarmed = []
-        for channel in alarmed:
-            channel.go_on()
+        if alarmed is not None:
+            self._alarmed = None
+            for channel in alarmed:
+                channel.go_on()
 
     # For channels.
 
@@ -439,6 +441,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         A client that answers within a message goes on with that.
         """
         if channel.owed != 0:
+            if self._cut_off is None:
+                self._cut_off = {}
             self._cut_off[int(channel.number)] = channel.owed
         if self.channels.pop(int(channel.number), None) is not None:
             self.broker.traffic.channels_closed += 1
@@ -520,6 +524,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
                 ):
                     if enough >= 0:
                         channel.aside = True
+                        if self._alarmed is None:
+                            self._alarmed = []
                         self._alarmed.append(channel)
                     return at
                 if key == BASIC_PUBLISH:
@@ -591,18 +597,23 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         check_frame(kind, number, data, at + 7, stop - 1)
         if number == 0:
             if kind == 1:
-                self._connection_method(spec.decode_method(data, at + 7, stop - 1))
+                said = spec.decode_method(data, at + 7, stop - 1)
+                if isinstance(said, spec.ConnectionStartOk):
+                    properties = shared_properties(data, at + 11, said.client_properties)
+                    said.client_properties = properties
+                self._connection_method(said)
             return
         if self.state != OPEN:
             text = frame_failure(int(kind), data[at + 7 : stop - 1], "")
             raise ConnectionException(505, text)
         if kind != 1:
-            owed = self._cut_off.pop(int(number), 0)
-            if owed == 0:
+            cut_off = self._cut_off
+            owed = 0 if cut_off is None else cut_off.pop(int(number), 0)
+            if cut_off is None or owed == 0:
                 raise ConnectionException(505, NO_METHOD)
             owed = still_owed(owed, data, at, stop)
             if owed != 0:
-                self._cut_off[int(number)] = owed
+                cut_off[int(number)] = owed
             return
         method = spec.decode_method(data, at + 7, stop - 1)
         if isinstance(method, spec.ChannelOpen):
@@ -709,7 +720,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
             self.handle = self.broker.open_vhost(login, method.virtual_host)
         except Refusal as refusal:
             raise amqp_error(refusal, method.CLASS_ID, method.METHOD_ID) from None
-        self.vhost = method.virtual_host
+        self.vhost = self.handle.name
         self.state = OPEN
         self.send(0, spec.ConnectionOpenOk())
         self._alarms = self.broker.alarms()
@@ -722,7 +733,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
             handle.open_channel()
         except Refusal as refusal:
             raise amqp_error(refusal, 0, 0) from None
-        self._cut_off.pop(int(number), None)
+        if self._cut_off is not None:
+            self._cut_off.pop(int(number), None)
         self.channels[int(number)] = Channel(self, handle, number)
         self.broker.traffic.channels_opened += 1
         self._forget_last()
@@ -770,7 +782,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         """Drop the part of a frame that has come."""
         self._tail = b""
         self._tail_at = 0
-        self._arriving = []
+        self._arriving = None
         self._lacking = 0
 
     def _grace(self) -> i64:
@@ -806,7 +818,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         channels = self.channels
         self.channels = {}
         self.broker.traffic.channels_closed += len(channels)
-        self._alarmed = []
+        self._alarmed = None
         self._forget_last()
         for channel in channels.values():
             channel.end()

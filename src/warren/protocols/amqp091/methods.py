@@ -358,11 +358,12 @@ def poll(channel: Channel, pending: Pending) -> None:
     """Ask a queue for one message."""
     queue = pending.queue
     assert queue is not None
-    consumer_id = channel.pollers.get(id(queue))
+    pollers = channel.served.pollers
+    consumer_id = pollers.get(id(queue))
     if consumer_id is None or not queue.current(consumer_id):
         consumer_id = queue.new_consumer()
         channel.will_hold(queue, consumer_id)
-        channel.pollers[id(queue)] = consumer_id
+        pollers[id(queue)] = consumer_id
     queue.held_by(consumer_id, channel, channel.vhost.consumer_timeout(queue, -1))
     queue.get(consumer_id, pending)
 

@@ -327,7 +327,7 @@ class PublishPath:
         assembly: The message that is being collected, if any.
         failed_at: Where in the input the message lies that raised an error.
         begun: Whether the last content frame belonged to a publish.
-        uses: What was published through each exchange, by its name.
+        uses: What was published through each exchange, by its name; None before the first.
     """
 
     def __init__(
@@ -355,7 +355,7 @@ class PublishPath:
         self._channel: i64 = channel
         self._payload_max: i64 = payload_max
         self._shape: Shape | None = None
-        self.uses: dict[str, ExchangeUse] = {}
+        self.uses: dict[str, ExchangeUse] | None = None
         self._use: ExchangeUse | None = None
         """That of the last message."""
         self._traffic: Traffic = traffic
@@ -693,13 +693,16 @@ class PublishPath:
         use = self._use
         if use is not None and use.name == route.exchange and not use.exchange.forgotten:
             return use
-        use = self.uses.get(route.exchange)
+        uses = self.uses
+        if uses is None:
+            uses = self.uses = {}
+        use = uses.get(route.exchange)
         if use is None or use.exchange.forgotten:
-            if len(self.uses) >= USES_MAX:
-                self.uses.clear()
+            if len(uses) >= USES_MAX:
+                uses.clear()
             exchange = self._traffic.of_exchange(self._vhost.name, route.exchange)
             use = ExchangeUse(route.exchange, exchange, self._vhost.traffic)
-            self.uses[route.exchange] = use
+            uses[route.exchange] = use
         self._use = use
         return use
 
