@@ -85,7 +85,7 @@ class GroupLog(MessageSource):
         self._terms = TermRuns()
         self._states: i64 = 0
         """States appended, durable or not."""
-        self._marks: list[Batch] = []
+        self._marks: list[Batch] | None = None
         """Tombstones that are not durable yet."""
 
     # --- what a leader does, and the only member of a group -------------------------------------
@@ -352,7 +352,7 @@ class GroupLog(MessageSource):
     def _mark(self, kind: i64, index: i64, term: i64, next_message: i64) -> None:
         """Make what has an index or a higher one void."""
         self._wal.make_void(self, index)
-        self._marks.append(self._control(kind, index, term, next_message, 0, b"", None))
+        self._keep_mark(self._control(kind, index, term, next_message, 0, b"", None))
         self.cuts.append(index)
         self._terms.cut(index)
         self.conceal()
@@ -508,7 +508,7 @@ class GroupLog(MessageSource):
         """
         self.owner = None
         self._tail = None
-        self._marks = []
+        self._marks = None
 
     def _control_written(self, batch: Batch, extents: Extents, offset: i64) -> None:
         if batch.kind == KIND_STATE:
@@ -526,7 +526,9 @@ class GroupLog(MessageSource):
         else:
             extents.cut(Tombstone(batch.index, batch.first, offset, batch.term > 0))
             # One tombstone may make another superfluous that was found missing at start-up.
-            while self._marks.pop(0) is not batch:
+            marks = self._marks
+            assert marks is not None, "it is one of them"
+            while marks.pop(0) is not batch:
                 pass
             self.conceal()
 
@@ -544,7 +546,7 @@ class GroupLog(MessageSource):
         """Tell the extents of every file what the tombstones after them make void."""
         index: i64 = NOWHERE
         next_message: i64 = NOWHERE
-        for batch in self._marks:
+        for batch in self._marks or []:
             index = min(index, batch.index)
             next_message = min(next_message, batch.first)
         at: i64 = len(self.places)
@@ -557,10 +559,16 @@ class GroupLog(MessageSource):
                 index = min(index, tombstone.index)
                 next_message = min(next_message, tombstone.next_message)
 
+    def _keep_mark(self, tombstone: Batch) -> None:
+        if self._marks is None:
+            self._marks = []
+        self._marks.append(tombstone)
+
     @property
     def tombstones_pending(self) -> bool:
         """Whether anything is void only by tombstones that are not durable yet."""
-        return len(self._marks) > 0 and not self._marks[-1].void
+        marks = self._marks
+        return marks is not None and len(marks) > 0 and not marks[-1].void
 
     def lowest_cut(self, seen: i64) -> i64:
         """The lowest index made void since `cuts` had some length."""
@@ -592,7 +600,7 @@ class GroupLog(MessageSource):
             # start finds it so: it need not be written.
             reset = Batch(self, KIND_RESET, 0, 1, 0, 0, 0, b"", 0, b"", 0, 0, None)
             reset.void = True
-            self._marks.append(reset)
+            self._keep_mark(reset)
         self.conceal()
         for place in self.places:
             self._terms.merge(place.terms, place.hidden_from)

@@ -66,7 +66,7 @@ class LoggedQueue(LossyQueue):
         self.unwritten_bytes: i64 = 0
         self.seen_bytes: i64 = 0
         self.seen_messages: i64 = 0
-        self._readers: list[Fetching] = []
+        self._readers: list[Fetching] | None = None
         self._wanted: i64 = 0
         self._reading: bool = False
         self._reads: i64 = 0
@@ -81,7 +81,7 @@ class LoggedQueue(LossyQueue):
         """What the read before brought: its first message, and the one behind its last."""
         self._stalled: bool = False
         """Whether what readers wait for cannot be had now, so that only `retry` reads again."""
-        self._barred: list[Fetching] = []
+        self._barred: list[Fetching] | None = None
         """What waits for messages of a flavour that this release does not know."""
         self._barred_by: i64 = AMQP091
         """The flavour that was told last."""
@@ -99,9 +99,13 @@ class LoggedQueue(LossyQueue):
         if batch is not None and not is_known(batch.flavour):
             self._wait_for_release(batch, link)
             return
-        if not self._readers or number < self._wanted:
+        readers = self._readers
+        if readers is None:
+            self._readers = [link]
             self._wanted = number
-        self._readers.append(link)
+        else:
+            readers.append(link)
+            self._wanted = min(self._wanted, number)
         self._read()
 
     def _wait_for_release(self, batch: Batch, link: Fetching) -> None:
@@ -110,6 +114,8 @@ class LoggedQueue(LossyQueue):
         Links that want other messages go on. This one tries again with each `retry`, since it may
         want something else by then.
         """
+        if self._barred is None:
+            self._barred = []
         self._barred.append(link)
         self.host.queue_stalled(self)
         if self._barred_by != batch.flavour:
@@ -153,9 +159,9 @@ class LoggedQueue(LossyQueue):
         if self._stalled:
             self._stalled = False
             self._read()
-        if self._barred:
-            barred = self._barred
-            self._barred = []
+        barred = self._barred
+        if barred is not None:
+            self._barred = None
             for link in barred:
                 link.resume()
         if self._look is not None and self._look.halted:
@@ -196,14 +202,16 @@ class LoggedQueue(LossyQueue):
     def close(self) -> None:
         """The queue was deleted: nobody gets what they wait for."""
         super().close()
-        self._readers.extend(self._barred)
-        self._barred = []
+        barred = self._barred
+        self._barred = None
         self._resume_readers()
+        for link in barred or []:
+            link.resume()
 
     def _resume_readers(self) -> None:
         links = self._readers
-        self._readers = []
-        for link in links:
+        self._readers = None
+        for link in links or []:
             link.resume()
 
     @abstractmethod
@@ -251,7 +259,7 @@ class LoggedQueue(LossyQueue):
             self.unwritten_bytes > FLOW_BYTES
             or self.host.disk_behind
             or self._rejected_too_much()
-            or (len(self._readers) > 0 and self._catching_up())
+            or (self._readers is not None and self._catching_up())
         )
 
     def _catching_up(self) -> bool:
@@ -277,7 +285,12 @@ class LoggedQueue(LossyQueue):
         return 0 if self.seen_messages == 0 else self.seen_bytes // self.seen_messages
 
     def _read(self) -> None:
-        if self._readers and not self._reading and not self._stalled and not self.deleted:
+        if (
+            self._readers is not None
+            and not self._reading
+            and not self._stalled
+            and not self.deleted
+        ):
             self._reading = True
             newest = self.messages.messages_end() - 1
             self.messages.read(self._wanted, newest, self._read_ahead(), ReadAhead(self))

@@ -38,17 +38,22 @@ class Discards:
         self.bytes: i64 = 0
         self.next_death: i64 = 0
         self._sizes: Sizes = sizes
-        self._kept: list[Pieces] = []
+        self._made: list[Pieces] | None = None
         """By reason, once there was any; the key of a run is its first message's death."""
+
+    def _kept(self) -> list[Pieces]:
+        """All of them, to be looked at."""
+        return [] if self._made is None else self._made
 
     def add(self, first: i64, count: i64, reason: i64, acquired: i64, failed: i64) -> None:
         """Messages died behind all that did before."""
         self._put(Run(self.next_death, first, count, acquired, failed), reason)
 
     def _put(self, run: Run, reason: i64) -> None:
-        if not self._kept:
-            self._kept = [Pieces() for _ in REASONS]
-        kept = self._kept[reason]
+        made = self._made
+        if made is None:
+            made = self._made = [Pieces() for _ in REASONS]
+        kept = made[reason]
         tail = kept.tail()
         if (
             tail is not None
@@ -66,7 +71,7 @@ class Discards:
         """The messages with the lowest deaths from one on, all for one reason, and that."""
         found: Run | None = None
         why: i64 = 0
-        for reason, kept in enumerate(self._kept):
+        for reason, kept in enumerate(self._kept()):
             if kept.count == 0:
                 continue
             if kept.holds(death):
@@ -83,7 +88,7 @@ class Discards:
     def settle(self, first: i64, last: i64) -> list[list[Piece]]:
         """Take out what died from one death to another, as far as it is here, in lists."""
         taken: list[list[Piece]] = []
-        for kept in self._kept:
+        for kept in self._kept():
             if kept.count > 0:
                 before = kept.count
                 lists = kept.take(first, last)
@@ -98,7 +103,7 @@ class Discards:
     def take_all(self) -> list[list[Piece]]:
         """Take everything out, in lists."""
         taken: list[list[Piece]] = []
-        for kept in self._kept:
+        for kept in self._kept():
             taken.extend(kept.take_all())
         self.count = 0
         self.bytes = 0
@@ -107,15 +112,15 @@ class Discards:
     def freeze(self) -> list[list[Piece]]:
         """All of it as it is now, in lists that do not change."""
         frozen: list[list[Piece]] = []
-        for kept in self._kept:
+        for kept in self._kept():
             frozen.extend(kept.freeze())
         return frozen
 
     def by_reason(self) -> list[list[list[Piece]]]:
         """The same for a snapshot: for each reason its lists."""
-        if not self._kept:
+        if self._made is None:
             return [[] for _ in REASONS]
-        return [kept.freeze() for kept in self._kept]
+        return [kept.freeze() for kept in self._made]
 
     def restore(self, run: Run, reason: i64) -> None:
         """A snapshot has this; those of one reason come in order."""

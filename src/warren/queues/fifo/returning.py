@@ -183,31 +183,38 @@ class Returning:
 
     def __init__(self) -> None:
         self.count: i64 = 0
-        self._works: HeadedList[Return] = HeadedList()
+        self._works: HeadedList[Return] | None = None
 
     def add(self, work: Return) -> None:
         """Have messages return behind all that return already."""
         self.count += work.count
-        self._works.append(work)
+        works = self._works
+        if works is None:
+            works = self._works = HeadedList()
+        works.append(work)
 
     def first(self) -> Return:
         """The return under way; there must be one."""
-        return self._works.at(0)
+        works = self._works
+        assert works is not None, "there is one"
+        return works.at(0)
 
     def next(self) -> Run | None:
         """Take the next run of the return under way; None if it was through."""
-        work = self._works.at(0)
+        works = self._works
+        assert works is not None, "there is one"
+        work = works.at(0)
         run = work.next()
         if run is not None:
             self.count -= run.count
         if work.count == 0:
-            self._works.drop(1)
+            works.drop(1)
         return run
 
     def works(self) -> list[Return]:
         """All of them, in order."""
         works = self._works
-        return [works.at(place) for place in range(works.size())]
+        return [] if works is None else [works.at(place) for place in range(works.size())]
 
     def lists(self) -> list[list[Piece]]:
         """All that is on its way, in lists that do not change."""
@@ -227,7 +234,7 @@ class Leaving:
 
     def __init__(self) -> None:
         self.count: i64 = 0
-        self._strands: HeadedList[Strand] = HeadedList()
+        self._strands: HeadedList[Strand] | None = None
         self._first: i64 = 0
         """The first message of the run under way that is not forgotten."""
         self._rest: i64 = 0
@@ -259,12 +266,20 @@ class Leaving:
         return steps
 
     def _keep(self, lists: list[list[Piece]], count: i64) -> None:
-        self.count += count
-        self._strands.append(Strand(lists, count))
+        self._append(Strand(lists, count))
+
+    def _append(self, strand: Strand) -> None:
+        self.count += strand.count
+        strands = self._strands
+        if strands is None:
+            strands = self._strands = HeadedList()
+        strands.append(strand)
 
     def forget(self, sizes: Sizes, steps: i64) -> None:
         """Forget more of it, a stretch of a run at a step."""
         strands = self._strands
+        if strands is None:
+            return
         while self.count > 0 and steps > 0:
             if self._rest == 0:
                 run = strands.at(0).next()
@@ -286,8 +301,10 @@ class Leaving:
         lists: list[list[Piece]] = []
         if self._rest > 0:
             lists.append([Run(self._first, self._first, self._rest)])
-        for place in range(self._strands.size()):
-            lists.extend(self._strands.at(place).rest())
+        strands = self._strands
+        if strands is not None:
+            for place in range(strands.size()):
+                lists.extend(strands.at(place).rest())
         return lists
 
     def read(self, cursor: Cursor) -> Iterator[None]:
@@ -295,8 +312,7 @@ class Leaving:
         strands: list[Strand] = []
         yield from read_strand(cursor, strands)
         if strands[0].count > 0:
-            self.count = strands[0].count
-            self._strands.append(strands[0])
+            self._append(strands[0])
 
 
 def read_return(cursor: Cursor, coming: Returning) -> Iterator[None]:

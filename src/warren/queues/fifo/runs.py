@@ -59,27 +59,38 @@ class RunQueue:
 
     def __init__(self) -> None:
         self.count: i64 = 0
-        self._pieces: Pieces = Pieces()
+        self._made: Pieces | None = None
+        """None as long as there never was a run: there are some in each queue."""
+
+    @property
+    def _pieces(self) -> Pieces:
+        """The runs, to change them."""
+        pieces = self._made
+        if pieces is None:
+            pieces = self._made = Pieces()
+        return pieces
 
     def push(self, first: i64, last: i64, acquired: i64 = 0, failed: i64 = 0) -> None:
         """Append numbers behind everything that is here."""
         count = last - first + 1
         self.count += count
-        tail = self._pieces.tail()
+        pieces = self._pieces
+        tail = pieces.tail()
         if tail is not None and as_run(tail).precedes(first, acquired, failed):
-            self._pieces.grow_tail(count)
+            pieces.grow_tail(count)
         else:
-            self._pieces.push(Run(first, first, count, acquired, failed))
+            pieces.push(Run(first, first, count, acquired, failed))
 
     def add(self, run: Run) -> None:
         """Append a run that is nobody else's behind everything that is here."""
         self.count += run.count
-        tail = self._pieces.tail()
+        pieces = self._pieces
+        tail = pieces.tail()
         if tail is not None and as_run(tail).precedes(run.first, run.acquired, run.failed):
-            self._pieces.grow_tail(run.count)
+            pieces.grow_tail(run.count)
         else:
             run.key = run.first
-            self._pieces.push(run)
+            pieces.push(run)
 
     def head(self) -> Run:
         """The first run; the queue must not be empty."""
@@ -93,20 +104,21 @@ class RunQueue:
     def take_all(self) -> list[list[Piece]]:
         """Take all runs out, in lists, in queue order."""
         self.count = 0
-        return self._pieces.take_all()
+        return [] if self._made is None else self._made.take_all()
 
     def count_of_first(self, runs: i64) -> i64:
         """Numbers in about so many of the first runs; a few hundred more, at most."""
-        return self._pieces.count_of_first(runs)
+        return 0 if self._made is None else self._made.count_of_first(runs)
 
     def freeze(self) -> list[list[Piece]]:
         """All runs as they are now, in lists, in queue order."""
-        return self._pieces.freeze()
+        return [] if self._made is None else self._made.freeze()
 
     def remove(self, first: i64, last: i64) -> list[list[Piece]]:
         """Take the numbers `first..last` out; the runs have to be ascending."""
-        taken = self._pieces.take(first, last)
-        self.count = self._pieces.count
+        pieces = self._pieces
+        taken = pieces.take(first, last)
+        self.count = pieces.count
         return taken
 
     def strike(self, gone: list[tuple[int, int]]) -> list[list[Piece]]:
@@ -115,13 +127,14 @@ class RunQueue:
         Args:
             gone: Ascending pairs of first and last numbers.
         """
-        taken = self._pieces.strike(gone)
-        self.count = self._pieces.count
+        pieces = self._pieces
+        taken = pieces.strike(gone)
+        self.count = pieces.count
         return taken
 
     def clear(self) -> None:
         """Forget all numbers."""
-        self._pieces = Pieces()
+        self._made = None
         self.count = 0
 
     def insert(self, run: Run) -> None:
@@ -152,13 +165,13 @@ class RunQueue:
     def pairs(self) -> list[tuple[int, int]]:
         """All numbers as (first, last) pairs, in queue order."""
         found: list[tuple[int, int]] = []
-        for chunk in self._pieces.chunks():
+        for chunk in [] if self._made is None else self._made.chunks():
             found.extend(pairs_of(chunk.live()))
         return found
 
     def runs(self) -> list[Run]:
         """All runs, in queue order."""
-        return [as_run(piece) for piece in self._pieces.all()]
+        return [] if self._made is None else [as_run(piece) for piece in self._made.all()]
 
     def quadruples(self) -> list[tuple[int, int, int, int]]:
         """All runs as (first, last, acquired, failed), in queue order."""
