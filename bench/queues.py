@@ -48,6 +48,7 @@ from warren.server.disk import OsDisk
 from warren.server.garbage import Garbage
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import PROTOCOL_HEADER, FrameReader, content_frames, method_frame
+from warren.wire.amqp091.table import Table
 
 ROWS = ("declare", "close", "idle", "exclusive", "down", "restart", "delete")
 TICK_MS = 50
@@ -436,17 +437,25 @@ class Client:
 
     def declare(self, name: str, kind: str, exclusive: bool = False) -> None:
         """Declare a queue, and wait for the answer."""
-        wanted = self.answers + 1
-        method = spec.QueueDeclare(
-            0, name, False, not exclusive, exclusive, False, False, {"x-queue-type": kind}
+        arguments: Table = {"x-queue-type": kind}
+        self.call(
+            spec.QueueDeclare(0, name, False, not exclusive, exclusive, False, False, arguments)
         )
-        self._outbox += method_frame(1, method.encode())
-        self._bench.until(lambda: self.answers == wanted)
 
     def delete(self, name: str) -> None:
         """Delete a queue, and wait for the answer."""
+        self.call(spec.QueueDelete(0, name, False, False, False))
+
+    def send(self, data: bytes) -> None:
+        """Send what takes no answer, or none that is waited for."""
+        self._outbox += data
+        if len(self._outbox) > CHUNK_BYTES:
+            self._bench.until(lambda: not self._outbox)
+
+    def call(self, method: spec.Method) -> None:
+        """Send a method, and wait for the answer."""
         wanted = self.answers + 1
-        self._outbox += method_frame(1, spec.QueueDelete(0, name, False, False, False).encode())
+        self._outbox += method_frame(1, method.encode())
         self._bench.until(lambda: self.answers == wanted)
 
     def publish(self, name: str, size: int, count: int = 1) -> None:
@@ -454,9 +463,7 @@ class Client:
         method = spec.BasicPublish(0, "", name, False, False)
         frames = content_frames(1, method, b"\x10\x00\x02", bytes(size), 131_072)
         for _ in range(count):
-            self._outbox += frames
-            if len(self._outbox) > CHUNK_BYTES:
-                self._bench.until(lambda: not self._outbox)
+            self.send(frames)
 
     def vanish(self) -> None:
         """The connection is cut."""

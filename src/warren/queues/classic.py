@@ -23,7 +23,6 @@ from warren.log.group import GroupLog
 from warren.log.listener import GroupOwner
 from warren.log.runlist import LiveRuns
 from warren.pending import PendingReply
-from warren.ports import Work
 from warren.queue_types import CLASSIC
 from warren.queues.fifo import commands
 from warren.queues.fifo.config import (
@@ -39,6 +38,7 @@ from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.runs import merge_pairs
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Host
+from warren.replication.growing import Growing
 
 TERM: Final = 1
 """The term of a log that one node writes; nothing ever contests it."""
@@ -63,8 +63,8 @@ class ClassicDraft:
     def __init__(self, log: GroupLog, fifo: Fifo) -> None:
         self.index: i64 = log.last_index
         self.next_message: i64 = log.next_message
-        self.out: BytesWriter = BytesWriter()
-        self.work: Work = fifo.write_durable(self.out)
+        out = BytesWriter()
+        self.writing: Growing = Growing(out, fifo.write_durable(out))
 
 
 @final
@@ -104,11 +104,14 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         return self.fifo.gather_live(self.freed.lists + self.not_dead_lettered(), leaving)
 
     def hand_out(self) -> None:
-        """Have those who wait get what is ready, but for what is too much for one turn."""
+        """Have those who wait get what is ready, but for what is too much for one turn.
+
+        What the machine goes on with for some turns does so once in each, when that ends.
+        """
         fifo = self.fifo
         if fifo.sizes.expiring > 0:
             fifo.pass_time(self.host.now_ms())
-        if len(self.deliveries) < fifo.hand_out_max and not fifo.returning():
+        if len(self.deliveries) < fifo.hand_out_max and not fifo.is_behind():
             self.act(fifo.dispatch())
 
     def dispatch(self) -> None:
@@ -117,7 +120,7 @@ class ClassicQueue(LoggedQueue, GroupOwner):
             # What returned when its last consumer went is of no use to anybody, nor to the log.
             super().dispatch()
             return
-        if self.fifo.returning():
+        if self.fifo.is_behind():
             self.act(self.fifo.dispatch())
         else:
             self.hand_out()
@@ -178,10 +181,10 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         if draft is None:
             draft = ClassicDraft(self.log, self.fifo)
             self._draft = draft
-        if not draft.work.go_on():
+        if not draft.writing.go_on():
             return -1
         self._draft = None
-        state = draft.out.getvalue()
+        state = draft.writing.value
         self.log.snapshot(draft.index, state, self.host.now_ms(), 0, draft.next_message)
         return len(state)
 

@@ -411,6 +411,12 @@ class QuorumQueue(SessionQueue, Machine):
         self.act(fifo.dispatch())
         return reply
 
+    def take_steps(self) -> i64:
+        """How far the machine went on with what is long."""
+        steps = self.fifo.steps
+        self.fifo.steps = 0
+        return steps
+
     def is_awaited(self) -> bool:
         """Whether consumers with little credit have settled something.
 

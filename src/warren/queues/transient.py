@@ -9,7 +9,6 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.headed_list import SLACK_MIN, HeadedList
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.log.facts import SIZES
 from warren.pending import PendingReply
@@ -32,6 +31,7 @@ from warren.queues.paging import (
     ResidentBatch,
 )
 from warren.queues.queue import Host
+from warren.queues.residents import Residents
 
 FLOW_BYTES: Final = 4_194_304
 """With more than this in a queue that is being consumed, its publishers wait for the consumers."""
@@ -57,8 +57,7 @@ class TransientQueue(LossyQueue):
         self.noted: bool = False
         self.draining: bool = False
         self._delivered_before: i64 = 0
-        self._residents: HeadedList[ResidentBatch] = HeadedList()
-        self._empty: i64 = 0
+        self._residents: Residents = Residents()
         self._last: ResidentBatch | None = None
         self._paged: PagedBodies | None = None
         """What is known of its bodies on disk, once some were."""
@@ -86,11 +85,8 @@ class TransientQueue(LossyQueue):
         assert paged is not None and pages is not None, f"{self} has nothing on disk"
         if paged.reading or paged.stalled:
             return
-        at = self._place_of(self._wanted)
-        residents = self._residents
         reading: PageRead | None = None
-        while at < residents.size():
-            resident = residents.at(at)
+        for resident in self._residents.some(self._wanted, BATCHES_AT_ONCE):
             place = resident.place
             if resident.live == 0 or place is None or resident.is_here():
                 break
@@ -103,7 +99,6 @@ class TransientQueue(LossyQueue):
             ):
                 break
             reading.add(resident, place)
-            at += 1
         assert reading is not None, f"message {self._wanted} of {self} is not on disk"
         paged.reading = True
         pages.read(reading)
@@ -172,27 +167,26 @@ class TransientQueue(LossyQueue):
                 taken += resident.batch.payload_size
         paged.back = []
         residents = self._residents
-        at: i64 = 0
+        behind = paged.to
         kept: i64 = 0
         looked: i64 = 0
-        while at < residents.size() and kept < KEEP_BYTES and looked < BATCHES_AT_ONCE:
-            kept += residents.at(at).batch.payload_size
-            at += 1
-            looked += 1
-        at = max(at, self._place_of(paged.to))
-        while at < residents.size() and taken < room and looked < BATCHES_AT_ONCE:
-            if writing.is_full():
+        for resident in residents.some(0, BATCHES_AT_ONCE):
+            if kept >= KEEP_BYTES:
                 break
-            resident = residents.at(at)
+            kept += resident.batch.payload_size
+            looked += 1
+            behind = max(behind, resident.batch.first + resident.batch.count)
+        for resident in residents.some(behind, BATCHES_AT_ONCE - looked):
+            if taken >= room or writing.is_full():
+                break
             if resident.live > 0 and resident.place is None:
                 writing.add(self, resident)
                 taken += resident.batch.payload_size
-            at += 1
-            looked += 1
-        end = residents.size()
-        paged.to = residents.at(at).batch.first if at < end else self.fifo.next_message
+            behind = resident.batch.first + resident.batch.count
+        ended = not residents.some(behind, 1)
+        paged.to = self.fifo.next_message if ended else behind
         # What was only looked at counts as something: there is more behind it.
-        return taken if taken > 0 or at == end else 1
+        return taken if taken > 0 or ended else 1
 
     def not_paged(self, resident: ResidentBatch) -> None:
         """A body could not be written: it is looked at again."""
@@ -229,10 +223,7 @@ class TransientQueue(LossyQueue):
         if pages is not None:
             pages.forget(self)
             if self._paged is not None:
-                residents: list[ResidentBatch] = []
-                for at in range(self._residents.size()):
-                    residents.append(self._residents.at(at))
-                self.host.do_in_parts(Forgetting(pages, residents))
+                self.host.do_in_parts(Forgetting(pages, self._residents.all()))
         self._resume_readers()
 
     def congested(self) -> bool:
@@ -244,16 +235,19 @@ class TransientQueue(LossyQueue):
         return behind or self._rejected_too_much()
 
     def hand_out(self) -> None:
-        """Have those who wait get what is ready, but for what is too much for one turn."""
+        """Have those who wait get what is ready, but for what is too much for one turn.
+
+        What the machine goes on with for some turns does so once in each, when that ends.
+        """
         fifo = self.fifo
         if fifo.sizes.expiring > 0:
             fifo.pass_time(self.host.now_ms())
-        if len(self.deliveries) < fifo.hand_out_max and not fifo.returning():
+        if len(self.deliveries) < fifo.hand_out_max and not fifo.is_behind():
             self.act(fifo.dispatch())
 
     def dispatch(self) -> None:
         """Hand out what is ready, then let go of what has left."""
-        if self.fifo.returning():
+        if self.fifo.is_behind():
             self.act(self.fifo.dispatch())
         else:
             self.hand_out()
@@ -346,26 +340,10 @@ class TransientQueue(LossyQueue):
             batch = last.batch
             if batch.first <= number < batch.first + batch.count:
                 return last
-        residents = self._residents
-        at = self._place_of(number)
-        if at == residents.size() or residents.at(at).batch.first > number:
-            return None
-        self._last = residents.at(at)
-        return self._last
-
-    def _place_of(self, number: i64) -> i64:
-        """The place of the first batch that ends at or behind a message."""
-        residents = self._residents
-        low: i64 = 0
-        high = residents.size()
-        while low < high:
-            middle = (low + high) // 2
-            batch = residents.at(middle).batch
-            if batch.first + batch.count <= number:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        found = self._residents.find(number)
+        if found is not None:
+            self._last = found
+        return found
 
     def _let_go(self) -> None:
         """Drop residents all of whose messages have left the queue."""
@@ -387,10 +365,8 @@ class TransientQueue(LossyQueue):
                         self._forget(resident, place)
                     batch.payload = b""
                     batch.lengths = b""
-                    self._empty += 1
+                    self._residents.emptied(resident)
                     self._last = None
-        if self._empty > 0:
-            self._tidy()
         if self.freed.lists:
             self._mark()
 
@@ -400,17 +376,3 @@ class TransientQueue(LossyQueue):
         assert pages is not None, "it has written it"
         resident.place = None
         pages.let_go(place)
-
-    def _tidy(self) -> None:
-        """Forget empty batches: those in front at once, those between when they are many."""
-        residents = self._residents
-        while residents.size() > 0 and residents.at(0).live == 0:
-            residents.drop(1)
-            self._empty -= 1
-        if self._empty > SLACK_MIN and self._empty * 2 > residents.size():
-            self._residents = HeadedList()
-            for place in range(residents.size()):
-                resident = residents.at(place)
-                if resident.live > 0:
-                    self._residents.append(resident)
-            self._empty = 0

@@ -39,6 +39,12 @@ class Machine:
     def apply_rest(self) -> None:
         """Apply the next part of the last entry; once in a turn."""
 
+    def take_steps(self) -> i64:
+        """How many steps of about a microsecond entries took since the last call, beyond what their
+        bytes cost: what one began long before may go on with any of them.
+        """
+        return 0
+
     def is_awaited(self) -> bool:
         """Whether entries since the last call bring something that clients here wait for."""
         return False

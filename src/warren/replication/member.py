@@ -72,6 +72,10 @@ COMMAND_BYTES_MAX: Final = 1 << 16
 """Behind so many bytes of commands the machine is given the rest in the next turn: 2,600 of a
 queue's, which take it some 5 ms."""
 
+STEP_BYTES: Final = 16
+"""So many bytes of commands take a machine about as long as one step of what it goes on with: what
+it does of that behind one entry, 4,096 steps of a kind, is enough for a turn."""
+
 HINT_ENTRIES: Final = 4_096
 """The commit is noted on disk when it has moved by so much: a restart then has little to keep."""
 
@@ -650,19 +654,20 @@ class Member(Proposer, GroupOwner):
                 self._ahead -= 1
                 machine.caught_up(batch, origin)
             else:
-                self._room -= self._price(batch)
                 machine.apply(batch, origin)
+                self._room -= self._price(batch)
             if self.lot > 0 and machine.unfinished():
                 self.host.apply_later(self)
                 return
 
     def _price(self, batch: Batch) -> i64:
-        """What an entry takes of a turn's room; messages cost the machine much the same however
-        many they are.
+        """What an entry that was applied takes of a turn's room; messages cost the machine much
+        the same however many they are, but with any entry it may go on with what is long.
         """
         if self.lot > 0:
             return 1
-        return batch.payload_size if batch.kind == KIND_COMMAND else 0
+        price = STEP_BYTES * self.machine.take_steps()
+        return price + batch.payload_size if batch.kind == KIND_COMMAND else price
 
     def _apply_ahead(self) -> None:
         """Let a sole member's machine have what is appended, before it is durable.

@@ -293,7 +293,7 @@ class Observing:
             draft = Draft(member)
             watcher.draft = draft
             watcher.draft_term = max(member.log.term_at(draft.index), i64(0))
-        if not draft.work.go_on():
+        if not draft.writing.go_on():
             self._say_prepares(member, node, watcher)
             member.host.apply_later(member)
             return False
@@ -304,7 +304,7 @@ class Observing:
         head = said.state_head(
             member.group_id, watcher.observation, draft.index, watcher.draft_term
         )
-        if not member.host.send(node, [head, draft.out.getvalue()]):
+        if not member.host.send(node, [head, draft.writing.value]):
             self.lost(member, node)
             return False
         return True

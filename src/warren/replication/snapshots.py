@@ -13,6 +13,7 @@ from mypy_extensions import i64
 from warren.log.batch import Batch
 from warren.ports import Work
 from warren.raft.messages import SnapshotOffer
+from warren.replication.growing import Growing
 from warren.replication.wrapping import Unwrapping, Wrapped, wrap_head
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Draft:
         index: That entry's.
         next_message: The number of the first message behind it.
         members: Those of the group as of that entry.
-        work: Appends the machine's state to `out`.
+        writing: Writes it.
     """
 
     def __init__(self, member: Member) -> None:
@@ -53,8 +54,8 @@ class Draft:
         self.index: i64 = member.applied_index
         self.next_message: i64 = member.next_message()
         self.members = member.raft.config_at(self.index).members
-        self.out = wrap_head(self.next_message, self.members, member.sessions)
-        self.work = member.machine.write_state(self.out)
+        out = wrap_head(self.next_message, self.members, member.sessions)
+        self.writing = Growing(out, member.machine.write_state(out))
         member.proceed()
 
 
@@ -139,10 +140,10 @@ class Snapshots:
                 return 0
             draft = Draft(member)
             self._draft = draft
-        if not draft.work.go_on():
+        if not draft.writing.go_on():
             return -1
         self._draft = None
-        payload = draft.out.getvalue()
+        payload = draft.writing.value
         member.log.snapshot(draft.index, payload, member.stamp_ms(), 0, draft.next_message)
         self._index = draft.index
         self._pending = payload

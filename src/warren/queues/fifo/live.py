@@ -106,10 +106,15 @@ class Gathering(LiveRuns):
         sources: list[bytes] = []
         places: list[int] = []
         heads: list[tuple[int, int]] = []
+        copied: i64 = 0
         for at, sequence in enumerate(self._sequences):
             sources.append(sequence.getvalue())
             places.append(0)
             heads.append((read_i64_be(sources[at], 0), at))
+            copied += len(sources[at])
+            if copied >= PAIR_BYTES * self._part_runs:
+                copied = 0
+                yield
         self._sequences = []
         heapq.heapify(heads)
         out = BytesWriter()

@@ -118,6 +118,8 @@ class Fifo:
         return_max: See `RETURN_MAX`.
         due_max: See `DUE_MAX`.
         part_runs: See `PART_RUNS`.
+        steps: How many times in all `dispatch` took a run further, whatever for; a turn's, until
+            its owner begins to count anew. No state depends on it.
     """
 
     def __init__(self, delivery_limit: i64, keeps_place: bool, reports_freed: bool = False) -> None:
@@ -130,6 +132,7 @@ class Fifo:
         self.return_max: i64 = RETURN_MAX
         self.due_max: i64 = DUE_MAX
         self.part_runs: i64 = PART_RUNS
+        self.steps: i64 = 0
         self.clear()
 
     def clear(self) -> None:
@@ -209,10 +212,11 @@ class Fifo:
             self._bring_back()
         if self.delayed.count > 0:
             self._end_waits()
+        self.steps += self._returned_now
         self._returned_now = 0
         if self.leaving.count > 0:
             steps = self.return_max - self._forgotten_now
-            self.leaving.forget(self.sizes, steps)
+            self.steps += steps - self.leaving.forget(self.sizes, steps)
             self._forgotten_now = self.return_max
         self._overdue = False
         self.hand_out()
@@ -224,6 +228,7 @@ class Fifo:
             self._make_room()
         elif self.blocked or self.config.rejects:
             self.blocked = is_blocked(self, self._overdue)
+        self.steps += self._expired_now + len(self._deliveries)
         # Nothing that a snapshot does not have goes on to the next entry.
         self._forgotten_now = 0
         self._expired_now = 0
@@ -286,6 +291,10 @@ class Fifo:
     def returning(self) -> bool:
         """Whether messages are on their way back, and nothing is handed out before they are."""
         return self.coming.count > 0
+
+    def is_behind(self) -> bool:
+        """Whether each `dispatch` goes on with what is long, whatever it was called for."""
+        return self.coming.count > 0 or self.leaving.count > 0 or self._overdue
 
     def check(self) -> None:
         """What has to hold behind every entry, as far as it costs nothing to look."""

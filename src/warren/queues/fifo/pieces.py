@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Final, final
 
 from librt.vecs import append, vec
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from warren.ports import Work
 
@@ -37,6 +37,7 @@ SPENT_LISTS: Final = 16
 """Lists of pieces that nobody needs any more, which are let go of at a time: half a millisecond."""
 
 
+@mypyc_attr(acyclic=True)
 class Piece:
     """Numbers `key` to `key + count - 1`, and what goes with them."""
 

@@ -275,8 +275,8 @@ class Leaving:
             strands = self._strands = HeadedList()
         strands.append(strand)
 
-    def forget(self, sizes: Sizes, steps: i64) -> None:
-        """Forget more of it, a stretch of a run at a step."""
+    def forget(self, sizes: Sizes, steps: i64) -> i64:
+        """Forget more of it, a stretch of a run at a step; gives how many steps are left."""
         strands = self._strands
         if strands is None:
             return
@@ -295,6 +295,7 @@ class Leaving:
             self.count -= done
         if self.count == 0:
             strands.clear()
+        return steps
 
     def lists(self) -> list[list[Piece]]:
         """All of it, in lists that do not change."""

@@ -42,7 +42,7 @@ TIMES_MAX: Final = 256
 """Batches of which one stretch has the times: so much memory stays for one message of them."""
 
 VALUES_A_RUN: Final = 8
-"""To read so many sizes or times from a snapshot takes as long as to read a run."""
+"""To read so many sizes or times of a snapshot, or to write them, takes as long as a run does."""
 
 TIME_MAX: Final = (1 << 31) - 2
 """Milliseconds between the earliest time of a stretch and its others, either way: 24 days."""
@@ -535,14 +535,15 @@ class Sizes:
         return found
 
 
-def encode_stretches(out: BytesWriter, pieces: list[Piece], behind: i64, more: bool) -> None:
-    """Append stretches to a snapshot.
+def encode_stretches(out: BytesWriter, pieces: list[Piece], behind: i64, more: bool) -> i64:
+    """Append stretches to a snapshot; gives as how many runs that counts.
 
     Args:
         behind: The number behind the last message that counts.
         more: Whether it says when messages expire, how they rank, and what is known of each where
             that varies; else there is nothing of that.
     """
+    values: i64 = 0
     for piece in pieces:
         stretch = as_stretch(piece)
         count = min(stretch.count, behind - stretch.key)
@@ -557,6 +558,7 @@ def encode_stretches(out: BytesWriter, pieces: list[Piece], behind: i64, more: b
             write_i32_be(out, 0)
         else:
             known = times.find(count - 1) + 1
+            values += known
             write_i32_be(out, i32(known))
             write_i64_be(out, times.base_ms)
             for at in range(known):
@@ -566,9 +568,11 @@ def encode_stretches(out: BytesWriter, pieces: list[Piece], behind: i64, more: b
         ends = stretch.ends
         write_i32_be(out, 0 if ends is None else i32(count))
         if ends is not None:
+            values += count
             for at in range(count):
                 write_i32_be(out, ends.ends[at])
                 out.append(i64(ends.ranks[at]))
+    return len(pieces) + values // VALUES_A_RUN
 
 
 def as_stretch(piece: Piece) -> Stretch:

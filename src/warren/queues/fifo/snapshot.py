@@ -235,8 +235,7 @@ class StateWriter(Work):
     def _stretches(self, lists: list[list[Piece]]) -> None:
         """Write the next of the messages' sizes."""
         pieces = lists.pop()
-        self._done += len(pieces)
-        encode_stretches(self._out, pieces, self._next_message, self._timed)
+        self._done += encode_stretches(self._out, pieces, self._next_message, self._timed)
 
     def _holding(self, lists: list[list[Piece]]) -> None:
         """Write the next of what a consumer holds."""
@@ -293,7 +292,7 @@ class DurableWriter(Work):
         live = self._live.runs
         transient = self._transient.runs
         done: i64 = 0
-        sizes = BytesWriter()
+        sizes: list[bytes] = []
         stretches: i64 = 0
         at: i64 = 0
         for pieces in self._sizes:
@@ -306,15 +305,24 @@ class DurableWriter(Work):
                         at = live.find(piece.key)
                 if at < live.size and live.first(at) < piece.key + piece.count:
                     needed.append(piece)
-            encode_stretches(sizes, needed, self._next_message, self._timed)
-            stretches += len(needed)
+            some = BytesWriter()
             done += len(pieces)
+            done += encode_stretches(some, needed, self._next_message, self._timed)
+            sizes.append(some.getvalue())
+            stretches += len(needed)
             if done >= self._part_runs:
                 done = 0
                 yield
         self._sizes = []
         write_i32_be(out, i32(stretches))
-        out.write(sizes.getvalue())
+        sizes.reverse()
+        while sizes:
+            written = sizes.pop()
+            out.write(written)
+            done += len(written) // RUN_BYTES
+            if done >= self._part_runs:
+                done = 0
+                yield
         # Nothing that returned: all is ready, as if it had never been handed out.
         write_i32_be(out, 0)
         write_i32_be(out, i32(live.size))
