@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import warren
 from tests.replication.hosts import World
+from warren.replication.member import COMMAND_BYTES_MAX, STEP_BYTES
 
 COMMANDS = 10
 SIZE = 20_000
@@ -37,3 +39,23 @@ def test_many_commands_are_applied_in_several_turns(names: str) -> None:
     world.settle()
     for host in world.hosts.values():
         assert host.member.applied_index == member.log.last_index
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a machine is told what it cost")
+def test_what_a_machine_goes_on_with_counts_as_commands_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Entries that come at once may each bring as much as a turn has leave for."""
+    world = World("a")
+    leader = world.hosts["a"]
+    member = leader.member
+    monkeypatch.setattr(member.machine, "take_steps", lambda: COMMAND_BYTES_MAX // STEP_BYTES)
+    leader.append(COMMANDS)
+    member_before = member.applied_index
+    leader.write()
+    done = [member.applied_index - member_before]
+    while member.applies_later():
+        before = member.applied_index
+        leader.turn()
+        done.append(member.applied_index - before)
+    assert sum(done) >= COMMANDS and max(done) == 1

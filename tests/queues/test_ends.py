@@ -1,0 +1,188 @@
+"""What the end of a long backlog costs: no part of it more than a part, however long it was.
+
+Each message has a size, a priority and a time to live of its own, so that none goes with another.
+"""
+
+from __future__ import annotations
+
+import gc
+import struct
+import tracemalloc
+
+import pytest
+from librt.strings import BytesWriter
+
+import warren
+from warren.log.batch import KIND_MESSAGES, Batch
+from warren.log.facts import PRIORITIES, SIZES
+from warren.queues.fifo.config import FAIR, Limits
+from warren.queues.fifo.entry import Enqueue
+from warren.queues.fifo.machine import Fifo
+from warren.queues.paging import ResidentBatch
+from warren.queues.residents import BLOCK_BATCHES, Residents
+
+KINDS = ("quorum", "classic")
+PART = 100
+COUNTS = (2_000, 8_000)
+LIFE_MS = 60_000
+SPREAD = 977
+WAYS = ("purge", "expire", "drop")
+
+BACKLOG = 50_000
+SHARED_BYTES_MAX = 10 if warren.COMPILED else 11
+"""Of one that comes alone and shares all but the millisecond in which it came; what is not compiled
+has larger objects."""
+OWN_BYTES_MAX = 20
+"""Of a message with a time to live and a size of its own."""
+
+
+def filled(
+    kind: str, count: int, batch: int, own: bool = True, ranked: bool = True, part: int = PART
+) -> Fifo:
+    """A machine with a backlog, in batches of so many messages."""
+    fifo = Fifo(-1, kind == "classic", kind == "classic")
+    if ranked and kind == "classic":
+        fifo.config.max_priority = 10
+    elif ranked:
+        fifo.config.ranking = FAIR
+    fifo.rank()
+    fifo.return_max = part
+    for first in range(0, count, batch):
+        some = range(first, first + batch)
+        sizes = [100 + (at * 13 % SPREAD if own else 0) for at in some]
+        ranks = [at * 7 % 10 if ranked else 0 for at in some]
+        facts = struct.pack(f"<I{batch}I", SIZES | PRIORITIES, *sizes) + bytes(ranks)
+        fifo.pass_time(fifo.now_ms + 1)
+        life_ms = LIFE_MS + (first % SPREAD if own else 0)
+        fifo.enqueue(Enqueue(first, batch, sum(sizes), life_ms, facts))
+        fifo.dispatch()
+    assert fifo.ready.count == count
+    return fifo
+
+
+def begin(fifo: Fifo, way: str) -> None:
+    """Have all messages leave in one way, but for those that a limit leaves."""
+    if way == "purge":
+        fifo.purge()
+    elif way == "expire":
+        fifo.pass_time(fifo.now_ms + LIFE_MS + SPREAD)
+    else:
+        fifo.config.set_limits(Limits(1, -1, False))
+
+
+def parts(fifo: Fifo, way: str) -> list[int]:
+    """How far each entry takes it, from the first to the one behind which nothing is left to do."""
+    begin(fifo, way)
+    found: list[int] = []
+    while not found or fifo.unfinished():
+        fifo.steps = 0
+        fifo.dispatch()
+        found.append(int(fifo.steps))
+    return found
+
+
+@pytest.mark.rule("RES-01")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_long_end_comes_in_parts(kind: str, way: str) -> None:
+    for count in COUNTS:
+        fifo = filled(kind, count, 1)
+        found = parts(fifo, way)
+        left = 1 if way == "drop" else 0
+        assert fifo.ready.count == fifo.sizes.count == left
+        # Some runs leave, and some that left are forgotten.
+        assert max(found) <= 2 * PART
+        assert len(found) >= count // (256 * PART)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_between_two_parts_goes_on_alike(kind: str, way: str) -> None:
+    """Whoever gets it within a long end is where the others are, behind each entry."""
+    fifo = filled(kind, 2_000, 1)
+    begin(fifo, way)
+    fifo.dispatch()
+    between = 0
+    while fifo.unfinished():
+        between += 1
+        other = fifo.anew()
+        other.restore(fifo.encode())
+        other.pass_time(fifo.now_ms)
+        fifo.dispatch()
+        other.dispatch()
+        assert other.encode() == fifo.encode()
+    assert between > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_snapshot_of_sizes_and_times_of_their_own_comes_in_parts(kind: str) -> None:
+    """A stretch of these is as long to write as many runs."""
+    fifo = filled(kind, 140_000, 10, ranked=False, part=4_096)
+    out = BytesWriter()
+    work = fifo.write_state(out)
+    longest, before = 0, len(out)
+    over = False
+    while not over:
+        over = work.go_on()
+        longest = max(longest, len(out) - before)
+        before = len(out)
+    assert out.getvalue() == fifo.encode()
+    assert longest < len(out) * 2 // 3, "a chunk of stretches at a time"
+
+
+def cost_of(kind: str, batch: int, own: bool) -> float:
+    """Bytes of memory that a message takes in a machine."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        fifo = filled(kind, BACKLOG, batch, own, ranked=False, part=4_096)
+        gc.collect()
+        cost = (tracemalloc.get_traced_memory()[0] - before) / BACKLOG
+        assert fifo.ready.count == BACKLOG
+        return cost
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.rule("RES-01")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batch", [1, 10])
+def test_a_waiting_message_takes_some_bytes_of_memory(kind: str, batch: int) -> None:
+    assert cost_of(kind, batch, own=False) <= SHARED_BYTES_MAX
+    assert cost_of(kind, batch, own=True) <= OWN_BYTES_MAX
+
+
+def resident(number: int) -> ResidentBatch:
+    """A batch of two messages."""
+    return ResidentBatch(
+        Batch(None, KIND_MESSAGES, 0, 0, 2 * number, 2, 0, b"", 0, b"", 0, 0, None)
+    )
+
+
+@pytest.mark.parametrize("step", [1, 3, 10])
+def test_batches_go_block_by_block_in_whatever_order_they_empty(step: int) -> None:
+    """What is found and what follows is the same as if each were looked for."""
+    count = 4 * BLOCK_BATCHES
+    residents = Residents()
+    all_of_them = [resident(number) for number in range(count)]
+    for each in all_of_them:
+        residents.append(each)
+    for start in range(step):
+        for number in range(start, count, step):
+            each = all_of_them[number]
+            assert residents.find(2 * number + 1) is each
+            each.live = 0
+            residents.emptied(each)
+            if number % 64 == 0:
+                live = [one for one in all_of_them if one.live > 0]
+                kept = residents.all()
+                assert [one for one in kept if one.live > 0] == live
+                assert len(kept) <= 2 * len(live)
+                assert (
+                    residents.some(number, 9)
+                    == [one for one in kept if one.batch.first + 2 > number][:9]
+                )
+    assert residents.all() == []
+    residents.append(all_of_them[-1])
+    assert residents.find(2 * count - 1) is all_of_them[-1]
