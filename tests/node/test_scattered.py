@@ -666,3 +666,29 @@ def test_what_was_unsettled_goes_in_parts(kind: str, durable: bool) -> None:
 def tag_runs(queue: Queue) -> int:
     """Runs of tags of a queue that there are, wherever."""
     return sum(type(found) is TagRun and found.queue is queue for found in gc.get_objects())
+
+
+@pytest.mark.parametrize("kind", ["classic", "transient"])
+def test_batches_that_come_meanwhile_do_not_bring_a_long_end_on(kind: str) -> None:
+    """However many of them a turn takes in, it does one part of what a purge has left to do."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.declare("q", durable=kind == "classic", kind="classic")
+    for number in range(200):
+        # Each is a batch by itself, and a stretch of its own.
+        client.publish("q", bytes(1 + number % 7), True, str(100_000 + number))
+    queue = pair.a.queue("q")
+    pair.until(lambda: queue.ready_count() == 200)
+    pair.settle()
+    fifo = queue.fifo
+    fifo.return_max = 10
+    client.send(spec.QueuePurge(0, "q", True))
+    for number in range(50):
+        client.publish("q", bytes(1 + number % 7), True, str(100_000 + number))
+    before = fifo.steps
+    client.exchange()
+    pair.a.node.turn()
+    assert fifo.steps - before <= fifo.return_max
+    assert fifo.leaving.count > 0 and queue.ready_count() == 50
+    pair.until(lambda: not fifo.unfinished())
+    assert fifo.sizes.count == queue.ready_count() == 50
