@@ -3,9 +3,10 @@
     python -m bench.instructions ROW NAME=PYTHON [NAME=PYTHON ...] [--seconds 10] [--top 40]
 
 ROW is one of `bench.shapes` whose messages have properties of their own, so that those of each are
-checked, and it is counted by that; each PYTHON has a build of Warren installed. A broker of each runs
-in valgrind (callgrind), which has to be installed. What it counts does not depend on what else the
-machine does, unlike processor time; neither the kernel's work nor what waits for memory is in it.
+checked, and it is counted by that; each PYTHON has a build of Warren installed. A broker of each
+runs in valgrind (callgrind), which has to be installed. What it counts does not depend on what else
+the machine does, unlike processor time; neither the kernel's work nor what waits for memory is in
+it.
 Shown is what each library executes itself for a message, then the functions by how much the last
 build differs from the first, or by what they take where there is one build.
 
