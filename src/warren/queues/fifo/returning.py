@@ -279,7 +279,7 @@ class Leaving:
         """Forget more of it, a stretch of a run at a step; gives how many steps are left."""
         strands = self._strands
         if strands is None:
-            return
+            return steps
         while self.count > 0 and steps > 0:
             if self._rest == 0:
                 run = strands.at(0).next()
