@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from sim.consumer import Receiver
     from sim.dead_letters import Letters
     from sim.delays import Delays
+    from sim.expiring import Expiring
+    from sim.rejecting import Spills
     from sim.replies import Talks
 
 
@@ -58,6 +60,8 @@ class Stage:
         letters: What becomes of dead letters, if there are any.
         delays: Likewise of messages that wait.
         talks: What was asked and answered, if anybody does.
+        expiring: Who has used a queue that expires, if there is one.
+        spills: What becomes of publishes that a full queue sends elsewhere, if there is one.
         clustered: Whether it is a cluster.
     """
 
@@ -85,6 +89,8 @@ class Stage:
         self.letters: Letters | None = None
         self.delays: Delays | None = None
         self.talks: Talks | None = None
+        self.expiring: Expiring | None = None
+        self.spills: Spills | None = None
         self._channels = 0
 
     # What runs behind it.

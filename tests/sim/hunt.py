@@ -36,6 +36,9 @@ PLAIN = {
     "most_bytes": -1,
     "drops": False,
     "strict": False,
+    "expiring": "",
+    "spills": "",
+    "letters_turned": False,
 }
 """What came to be drawn after most bugs were planted: without it their seeds find them still."""
 
