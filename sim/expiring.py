@@ -31,7 +31,14 @@ EARLY_MS: Final = 100
 """So much earlier it may go: a turn goes by the time at which it began, on each node."""
 HOLD_TIMES: Final = 3
 """For so many times its time it is held in the end."""
-SHARES: Final = (("consume", 3), ("poll", 2), ("declare", 1), ("publish", 1), ("close", 1), ("rest", 4))
+SHARES: Final = (
+    ("consume", 3),
+    ("poll", 2),
+    ("declare", 1),
+    ("publish", 1),
+    ("close", 1),
+    ("rest", 4),
+)
 
 
 @final
