@@ -25,6 +25,7 @@ from sim.model import (
     id_of,
 )
 from sim.swarm import Options
+from warren.metadata.commands import Command
 from warren.node.node import Node
 from warren.wire.amqp091 import spec
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from sim.actors import Actor, Client
     from sim.checkers import Checker
     from sim.checkers.checkouts import CheckoutChecker
+    from sim.checkers.ranks import RankChecker
     from sim.connection import SimConnection
     from sim.consumer import Receiver
     from sim.dead_letters import Letters
@@ -68,6 +70,7 @@ class Stage:
     clustered = False
 
     checkouts: CheckoutChecker
+    ranks: RankChecker
 
     def __init__(self, seed: int, operations: int, traced: bool) -> None:
         self.seed = seed
@@ -174,6 +177,14 @@ class Stage:
     def process_over(self, queue: Incarnation) -> bool:
         """Whether the process that a queue lived in is over."""
         raise AssertionError("a stage defines process_over")
+
+    def at_rest(self, queue: QueueState) -> bool:
+        """Whether nobody holds anything of a queue, and nothing of it waits or returns."""
+        raise AssertionError("a stage defines at_rest")
+
+    def change_tables(self, site: str, command: Command) -> None:
+        """Have the tables changed through a node, in a while or never."""
+        raise AssertionError("a stage defines change_tables")
 
     def machine_lost(self, name: str) -> bool:
         """Whether a machine is lost for good."""

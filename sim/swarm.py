@@ -111,7 +111,6 @@ class Options:
             never; empty if none does.
         letters_most: So many of them the queue may have; -1 for no limit.
         letters_change: Whether policies change what becomes of them.
-        letters_turned: Whether policies alone say so, and limits, and what is beyond those.
         letters_once: Whether they arrive at most once.
         letters_limit: How often a delivery of what is to die may fail; negative for ever.
     """
@@ -214,8 +213,6 @@ class Options:
         kind = spills.choice(("quorum", "classic"))
         self.spills = kind if spills.random() < LATER_SHARE else ""
         self.spills_most = spills.choice((0, 1, 3, 20))
-        turned = Random(f"{seed} turned letters")
-        self.letters_turned = turned.random() < KINDS_SHARE
         self.single_active = Random(f"{seed} single active").random() < LATER_SHARE
 
     def name(self, plain: str) -> str:

@@ -14,6 +14,7 @@ from typing import Final, final
 from sim.actors import Actor, Client
 from sim.cast import make_clients, make_queues
 from sim.checkers.order import OrderChecker
+from sim.checkers.ranks import RankChecker
 from sim.cluster.checkers import (
     ActiveChecker,
     ClusterCheckoutChecker,
@@ -49,6 +50,7 @@ from sim.model import (
 )
 from sim.rejecting import Spills, add_spills
 from sim.replies import add_talks
+from sim.room import is_at_rest
 from sim.short_lived import add_renewers
 from sim.stage import Stage
 from warren.errors import Refusal
@@ -132,10 +134,12 @@ class ClusterWorld(Stage):
         self.troubles = ClusterTroubles(self)
         self.checkouts = ClusterCheckoutChecker(self)
         self.durability = ClusterDurabilityChecker(self)
+        self.ranks = RankChecker(self)
         self.checkers = [
             ClusterDeliveryChecker(self),
             ActiveChecker(self),
             OrderChecker(self),
+            self.ranks,
             self.durability,
             ClusterLossChecker(self),
         ]
@@ -844,6 +848,16 @@ class ClusterWorld(Stage):
         vhost = node.queues.vhosts.get("/")
         found = None if vhost is None else vhost.queues.get(queue.name)
         return found if isinstance(found, LoggedQueue) else None
+
+    def at_rest(self, queue: QueueState) -> bool:
+        """Every copy of it says so, and there is one."""
+        found = [self.queue_on(site, queue) for site in self.running()]
+        here = [each for each in found if each is not None]
+        return bool(here) and all(is_at_rest(each.fifo) for each in here)
+
+    def change_tables(self, site: str, command: Command) -> None:
+        """By a command that this node submits."""
+        self.submit(self.sites[site], command)
 
     def entry(self) -> Node:
         """Any node."""

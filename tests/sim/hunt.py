@@ -39,7 +39,6 @@ PLAIN = {
     "strict": False,
     "expiring": "",
     "spills": "",
-    "letters_turned": False,
 }
 """What came to be drawn after most bugs were planted: without it their seeds find them still."""
 
