@@ -7,10 +7,8 @@ from typing import Any
 from sim.cluster.swarm import KILL, LOSE
 from tests.sim.planted import Undo, Where, replace
 from tests.sim.planted_features import QUORUM
-from warren.queues.classic import ClassicQueue
 from warren.queues.dead_letters import DeadLettering
 from warren.queues.fifo.machine import Fifo
-from warren.queues.fifo.ready import Ready
 from warren.queues.fifo_queue import FifoQueue
 from warren.queues.minding import Minding
 
@@ -93,35 +91,7 @@ def rejected_nowhere() -> Undo:
     return replace(DeadLettering, "add_rejected", lambda self, *rejected: None)
 
 
-def forgets_priorities() -> Undo:
-    """A classic queue that starts again takes what it has for messages without priorities."""
-
-    def recovered(self: Any, clean: bool) -> None:
-        original(self, clean)
-        ready = self.fifo.ready
-        ready._classes.reverse()
-
-    original = ClassicQueue.recovered
-    return replace(ClassicQueue, "recovered", recovered)
-
-
-def lower_first() -> Undo:
-    """Where the highest priority is to go first always, the lowest does."""
-
-    def rank(self: Any, classic: bool, fair: bool, base: int) -> None:
-        original(self, classic, fair, base if classic or fair else ~base)
-
-    original = Ready.rank
-    return replace(Ready, "rank", rank)
-
-
-RANKED: dict[str, Any] = QUORUM | {"priorities": (0, 3, 5, 9), "retry_ms": 0, "fanout": False}
-
 PLANTED: dict[Any, Where] = {
-    forgets_priorities: Where(
-        1, 300, (KILL,), RANKED | {"quorum_queues": 1, "classic_queues": 1, "window": 500}
-    ),
-    lower_first: Where(1, 200, (LOSE,), RANKED | {"strict": True, "window": 500}),
     consumers_use_nothing: Where(1, 150, (LOSE,), IDLE | {"expiring": "quorum"}),
     used_ones_go: Where(1, 150, (LOSE,), IDLE | {"expiring": "classic"}),
     goes_early: Where(1, 150, (LOSE, KILL), IDLE | {"expiring": "quorum", "expires_ms": 2_000}),
