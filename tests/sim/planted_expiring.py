@@ -1,4 +1,4 @@
-"""Bugs put on purpose into queues that expire and full ones that reject to an exchange."""
+"""Bugs put on purpose into queues that expire, that reject to an exchange, or go by priorities."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tests.sim.planted import Undo, Where, replace
 from tests.sim.planted_features import QUORUM
 from warren.queues.dead_letters import DeadLettering
 from warren.queues.fifo.machine import Fifo
+from warren.queues.fifo.ready import Ready
 from warren.queues.fifo_queue import FifoQueue
 from warren.queues.minding import Minding
 
@@ -91,7 +92,20 @@ def rejected_nowhere() -> Undo:
     return replace(DeadLettering, "add_rejected", lambda self, *rejected: None)
 
 
+def lower_first() -> Undo:
+    """Where the highest priority is to go first always, the lowest does."""
+
+    def rank(self: Any, classic: bool, fair: bool, base: int) -> None:
+        original(self, classic, fair, base if classic or fair else ~base)
+
+    original = Ready.rank
+    return replace(Ready, "rank", rank)
+
+
+RANKED: dict[str, Any] = QUORUM | {"priorities": (0, 3, 5, 9), "retry_ms": 0, "fanout": False}
+
 PLANTED: dict[Any, Where] = {
+    lower_first: Where(35, 200, (LOSE,), RANKED | {"strict": True, "window": 500}),
     consumers_use_nothing: Where(1, 150, (LOSE,), IDLE | {"expiring": "quorum"}),
     used_ones_go: Where(1, 150, (LOSE,), IDLE | {"expiring": "classic"}),
     goes_early: Where(1, 150, (LOSE, KILL), IDLE | {"expiring": "quorum", "expires_ms": 2_000}),
