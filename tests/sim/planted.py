@@ -205,7 +205,7 @@ def spurious_return() -> Undo:
 def first_of_a_run() -> Undo:
     """Only the first of consecutive messages with equal properties is examined for copies."""
     return replace(
-        publishing.Shape, "shares", lambda shape, properties: properties == shape.properties
+        publishing.Shape, "is_checked", lambda shape, properties: properties == shape.properties
     )
 
 
