@@ -325,7 +325,7 @@ PLANTED = {
     snapshot_of_what_is_ahead: Where(411),
     settles_neighbour: Where(1),
     forgotten_reset: Where(10),
-    forgotten_live_run: Where(1),
+    forgotten_live_run: Where(14),
     no_redelivered: Where(10),
     eager_redelivered: Where(
         53, 150, (DEAF,), {"large_share": 0.1, "groups": False, "trouble_share": 0.01}

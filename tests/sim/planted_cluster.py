@@ -581,7 +581,7 @@ PLANTED = {
     ),
     raft_unheeded: Where(1, 400, (DAMAGE, POWER)),
     forgotten_pending: Where(),
-    what_is_gone_stays: Where(98, 250, (POWER, KILL, STOP), SMALL_FILES | {"clients": 2}),
+    what_is_gone_stays: Where(28, 250, (POWER, KILL, STOP), SMALL_FILES | {"clients": 2}),
     followers_hand_out_nothing: Where(4),
     unheard_restart: Where(2, 120, (KILL, STOP), QUORUM | {"clients": 2}),
     replays_closed: Where(),
