@@ -91,6 +91,9 @@ class Books:
         self.confirmed.add(number)
         self.world.count(self.what)
 
+    def refuse(self, number: int) -> None:
+        """The broker does not have one, or cannot say that it has."""
+
     def arrive(self, number: int, name: str) -> None:
         """One came to where it is to come in the end."""
         self.arrived.add(number)
@@ -167,6 +170,8 @@ class Sender(Carrying):
             number = self._unanswered.pop(each)
             if isinstance(method, spec.BasicAck):
                 self.books.confirm(number)
+            else:
+                self.books.refuse(number)
 
 
 class Receiver(Carrying):

@@ -27,7 +27,6 @@ from warren.wire.amqp091.properties import Properties, decode_properties
 from warren.wire.amqp091.table import Table
 
 if TYPE_CHECKING:
-    from sim.cluster.world import ClusterWorld
     from sim.stage import Stage
 
 SOURCE: Final = "letters"
@@ -287,9 +286,8 @@ class Registrar(Actor):
 
 def set_policy(world: Stage, site: str, random: Random | None) -> None:
     """Have another policy, or none, for the queue in which letters die; without chance none."""
-    cluster: ClusterWorld = world  # type: ignore[assignment]
     if random is None or random.random() < 0.2:
-        cluster.submit(cluster.sites[site], ClearPolicy("/", POLICY, False))
+        world.change_tables(site, ClearPolicy("/", POLICY, False))
         return
     definition: dict[str, object] = {}
     if random.random() < 0.5:
@@ -305,7 +303,7 @@ def set_policy(world: Stage, site: str, random: Random | None) -> None:
     world.say("%s: letters die by %s", site, definition)
     world.count("policies of dead letters")
     command = SetPolicy("/", POLICY, False, f"^{SOURCE}$", "queues", 9, definition)
-    cluster.submit(cluster.sites[site], command)
+    world.change_tables(site, command)
 
 
 def add_letters(world: Stage, clients: list[Client], letters: Letters) -> None:

@@ -117,6 +117,7 @@ def there(fifo: Fifo) -> int:
 
 def drainers(world: Stage) -> list[Client]:
     """Those who take everything out of every queue, and what readers hold back."""
+    world.ranks.begin()
     clients: list[Client] = []
     for queue in world.queues:
         client = Drainer(world, f"d.{queue.name}", 131_072)

@@ -5,7 +5,8 @@ changes when it applies an entry of the tables; so whatever a client asked of a 
 one of those that the node knew between the question and the answer. From that follows:
 
 - A queue goes only if a client asked a node that knew it to delete it, if it lives in a process
-  that is over, if it is exclusive to a connection that is over, or on a machine that is lost.
+  that is over, if it is exclusive to a connection that is over, on a machine that is lost, or if it
+  is one that expires and nobody has used it for long (`expiring`).
 - What was published to one incarnation comes out of no other one.
 - What was confirmed, and can only have gone to one that is still there at the end, comes out of it.
 - "no queue" is said only of what may not have been there, 405 only of what was another
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Final, final
 from sim import delays
 from sim.dead_letters import SOURCE, TARGET
 from sim.model import CONFIRMED, NEVER, RETURNED, Message, Violation
+from sim.rejecting import NARROW, SPILLED
 from sim.replies import REQUESTS
 from warren.metadata.outcome import Outcome
 from warren.metadata.tables import NO_OWNER, QueueRecord
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from sim.connection import SimConnection
     from sim.stage import Stage
 
+IDLE: Final = "idle"
+"""The queue that goes when nobody uses it; see `expiring`."""
 NOBODY: Final = 0
 """In the place of an incarnation: no queue has the name."""
 TURNS_LEFT: Final = 2
@@ -52,9 +56,10 @@ class Incarnation:
         life: The node's life when it was seen first; for one node only.
         index: An entry of the tables behind which it was there.
         gone: Whether some node has applied its deletion.
+        came_ms: When it was seen first, in virtual time.
     """
 
-    def __init__(self, record: QueueRecord, life: int, index: int) -> None:
+    def __init__(self, record: QueueRecord, life: int, index: int, came_ms: int) -> None:
         self.id = int(record.group_id)
         self.name = record.name
         self.kind = record.kind
@@ -64,6 +69,7 @@ class Incarnation:
         self.life = life
         self.index = index
         self.gone = False
+        self.came_ms = came_ms
 
 
 @final
@@ -386,6 +392,8 @@ class Incarnations:
                 self._lasting |= {SOURCE, TARGET}
             if self._world.delays is not None:
                 self._lasting |= {delays.STORE, delays.TARGET}
+            if self._world.spills is not None:
+                self._lasting |= {NARROW, SPILLED}
             if self._world.talks is not None:
                 self._lasting.add(REQUESTS)
         return name not in self._lasting
@@ -393,7 +401,9 @@ class Incarnations:
     def _came(self, record: QueueRecord, index: int, life: int) -> None:
         group_id = int(record.group_id)
         if group_id not in self.known:
-            self.known[group_id] = self._living[group_id] = Incarnation(record, life, index)
+            came_ms = self._world.now_ms()
+            queue = Incarnation(record, life, index, came_ms)
+            self.known[group_id] = self._living[group_id] = queue
             self._world.count("incarnations")
 
     def _went(self, queue: Incarnation) -> None:
@@ -420,4 +430,7 @@ class Incarnations:
             if span.handed and (not span.answered or span.last >= world.step_number):
                 if queue.id in self.candidates(span):
                     return True
+        if world.expiring is not None and queue.name == IDLE:
+            world.expiring.check_gone(queue)
+            return True
         return False

@@ -22,3 +22,9 @@ def check_room(fifo: Fifo) -> None:
             f"a queue holds {count} messages of {size} bytes, with limits of "
             f"{config.max_length} and {config.max_bytes}"
         )
+
+
+def is_at_rest(fifo: Fifo) -> bool:
+    """Whether all messages of a machine are ready, and nobody consumes them."""
+    waits = fifo.delayed.count + fifo.coming.count + fifo.held_count()
+    return waits == 0 and not fifo.consumers and not fifo.unfinished()

@@ -132,6 +132,9 @@ NEEDED_OF_CLUSTERS = (
     "messages with priorities",
     "consumers timed out",
     "active consumers followed",
+    "expiring queues used",
+    "unused queues gone",
+    "rejected publishes spilled",
     "disks wiped",
     "wiped nodes back",
 )

@@ -25,6 +25,7 @@ from sim.model import (
     id_of,
 )
 from sim.swarm import Options
+from warren.metadata.commands import Command
 from warren.node.node import Node
 from warren.wire.amqp091 import spec
 
@@ -32,10 +33,13 @@ if TYPE_CHECKING:
     from sim.actors import Actor, Client
     from sim.checkers import Checker
     from sim.checkers.checkouts import CheckoutChecker
+    from sim.checkers.ranks import RankChecker
     from sim.connection import SimConnection
     from sim.consumer import Receiver
     from sim.dead_letters import Letters
     from sim.delays import Delays
+    from sim.expiring import Expiring
+    from sim.rejecting import Spills
     from sim.replies import Talks
 
 
@@ -58,12 +62,15 @@ class Stage:
         letters: What becomes of dead letters, if there are any.
         delays: Likewise of messages that wait.
         talks: What was asked and answered, if anybody does.
+        expiring: Who has used a queue that expires, if there is one.
+        spills: What becomes of publishes that a full queue sends elsewhere, if there is one.
         clustered: Whether it is a cluster.
     """
 
     clustered = False
 
     checkouts: CheckoutChecker
+    ranks: RankChecker
 
     def __init__(self, seed: int, operations: int, traced: bool) -> None:
         self.seed = seed
@@ -85,6 +92,8 @@ class Stage:
         self.letters: Letters | None = None
         self.delays: Delays | None = None
         self.talks: Talks | None = None
+        self.expiring: Expiring | None = None
+        self.spills: Spills | None = None
         self._channels = 0
 
     # What runs behind it.
@@ -168,6 +177,14 @@ class Stage:
     def process_over(self, queue: Incarnation) -> bool:
         """Whether the process that a queue lived in is over."""
         raise AssertionError("a stage defines process_over")
+
+    def at_rest(self, queue: QueueState) -> bool:
+        """Whether nobody holds anything of a queue, and nothing of it waits or returns."""
+        raise AssertionError("a stage defines at_rest")
+
+    def change_tables(self, site: str, command: Command) -> None:
+        """Have the tables changed through a node, in a while or never."""
+        raise AssertionError("a stage defines change_tables")
 
     def machine_lost(self, name: str) -> bool:
         """Whether a machine is lost for good."""

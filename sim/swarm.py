@@ -98,6 +98,11 @@ class Options:
         timeout_ms: How long consumers of quorum queues in clusters may hold a message; 0 for long.
         copies: Whether some publishers name further queues, as CC and BCC.
         replies: Whether some clients ask and are answered directly.
+        expiring: Of which kind a queue is that goes when nobody uses it; empty if there is none.
+        expires_ms: After what time it goes.
+        spills: Which kind of queue they come to that another one has no room for; empty if there
+            are none.
+        spills_most: So many that other one may hold.
         single_active: Whether a quorum queue in a cluster serves one consumer at a time.
         letters_ttl_ms: After what time what is to die expires, if nobody rejects it; 0 for never.
         letters: Which kind of queue dead letters of another one arrive in; empty if there are none.
@@ -200,6 +205,14 @@ class Options:
         self.timeout_ms = timeout_ms if timeouts.random() < LATER_SHARE else 0
         self.copies = Random(f"{seed} copies").random() < LATER_SHARE
         self.replies = Random(f"{seed} replies").random() < LATER_SHARE
+        idle = Random(f"{seed} unused queues")
+        kind = idle.choice(("quorum", "quorum", "classic", "transient"))
+        self.expiring = kind if idle.random() < LATER_SHARE else ""
+        self.expires_ms = idle.choice((300, 600, 2_000))
+        spills = Random(f"{seed} spilled messages")
+        kind = spills.choice(("quorum", "classic"))
+        self.spills = kind if spills.random() < LATER_SHARE else ""
+        self.spills_most = spills.choice((0, 1, 3, 20))
         self.single_active = Random(f"{seed} single active").random() < LATER_SHARE
 
     def name(self, plain: str) -> str:

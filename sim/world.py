@@ -17,6 +17,7 @@ from sim.checkers.delivery import DeliveryChecker
 from sim.checkers.durability import DurabilityChecker
 from sim.checkers.loss import LossChecker
 from sim.checkers.order import OrderChecker
+from sim.checkers.ranks import RankChecker
 from sim.checkers.replay import ReplayChecker
 from sim.clock import CONSUMER_TIMEOUT_MS, DISCONNECTED_TIMEOUT_MS, SeededRandom, VirtualClock
 from sim.connection import SimConnection
@@ -26,7 +27,7 @@ from sim.drain import Drain
 from sim.incarnations import Incarnation
 from sim.model import SETTLED_FOR_GOOD, Copy, Message, QueueState, Violation
 from sim.replies import add_talks
-from sim.room import check_room
+from sim.room import check_room, is_at_rest
 from sim.stage import Stage
 from sim.troubles import Troubles
 from warren.errors import StorageError
@@ -70,12 +71,14 @@ class World(Stage):
         self.stalled_until = 0
         self.crawls_until = 0
         self.checkouts = CheckoutChecker(self)
+        self.ranks = RankChecker(self)
         self._replays = ReplayChecker(self)
         self.checkers = [
             DeliveryChecker(self),
             OrderChecker(self),
             DurabilityChecker(self),
             self.checkouts,
+            self.ranks,
             LossChecker(self),
             self._replays,
         ]
@@ -382,6 +385,11 @@ class World(Stage):
         found = None if vhost is None else vhost.queues.get(queue.name)
         assert found is None or isinstance(found, FifoQueue), "one node has its queues itself"
         return found
+
+    def at_rest(self, queue: QueueState) -> bool:
+        """The node's queue says so."""
+        found = self.queue_of(queue)
+        return found is not None and is_at_rest(found.fifo)
 
     def may_refuse(self, message: Message) -> bool:
         """The disk was full, now or since it was handed over."""

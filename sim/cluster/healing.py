@@ -15,8 +15,11 @@ from sim import delays
 from sim.actors import Actor
 from sim.dead_letters import SOURCE, TARGET, set_policy, undertakers
 from sim.drain import drainers, probed, probers, there
+from sim.expiring import HOLD_TIMES, holders
+from sim.incarnations import IDLE
 from sim.model import Violation
 from sim.publisher import Publisher
+from sim.rejecting import NARROW, SPILLED, moppers
 from sim.replies import Server, last_talkers
 from sim.short_lived import Dealer, emptiers, sweepers
 from warren.metadata.tables import NO_OWNER
@@ -38,6 +41,8 @@ DRAIN_MOST: Final = 1_000
 """or so many: each may cost two reads of a slow disk at the other end of a slow link."""
 QUIET_MS: Final = 20_000
 SILENCE_MS: Final = 3_000
+LOOK_MS: Final = 1_000
+"""How long a queue that is in use when it is looked at may stay after that, at least."""
 GONE_MS: Final = 5_000
 """So long exclusive queues may be there after their connections."""
 
@@ -71,7 +76,9 @@ class Healing:
         world.until(ANSWER_MS, told, world.all_told)
         self._leave()
         world.until(GONE_MS, "exclusive queues outlive their connections", self._nobodys)
+        self._expire()
         self._bury()
+        self._spill()
         self._wait()
         self._talk()
         self._drain()
@@ -124,6 +131,53 @@ class Healing:
             if isinstance(queue, FifoQueue) and queue.fifo.config.keeps_dead():
                 return False
         return self._agreed()
+
+    def _expire(self) -> None:
+        """A queue that nobody uses has to go, and one that is used to stay."""
+        world = self._world
+        known = world.expiring
+        if known is None:
+            return
+        gone_ms = max(known.expires_ms, LOOK_MS) + GONE_MS
+        world.until(gone_ms, "a queue that nobody uses stays", self._idle_gone)
+        world.clients = holders(world, known)
+        world.begin_acting()
+        world.until(ANSWER_MS, "a queue that expires cannot be used", known.used)
+        held_ms = HOLD_TIMES * known.expires_ms
+        end = world.now_ms() + held_ms
+        world.until(held_ms + ANSWER_MS, "time does not pass", lambda: world.now_ms() >= end)
+        if not known.used():
+            raise Violation("a queue that expires is not there any more for who consumes it")
+        self._leave()
+        world.until(gone_ms, "a queue that nobody uses any more stays", self._idle_gone)
+        world.until(QUIET_MS, "the nodes do not come to rest", self._agreed)
+
+    def _idle_gone(self) -> bool:
+        """Whether no node knows the queue that expires."""
+        for site in self._world.running():
+            assert site.node is not None
+            vhost = site.node.metadata.vhosts.get("/")
+            queues = site.node.queues.vhosts.get("/")
+            if vhost is not None and IDLE in vhost.queues:
+                return False
+            if queues is not None and IDLE in queues.queues:
+                return False
+        return True
+
+    def _spill(self) -> None:
+        """What there is no room for has to go elsewhere, and what there is room for to come."""
+        world = self._world
+        known = world.spills
+        if known is None:
+            return
+        world.clients = moppers(world, known)
+        world.begin_acting()
+        world.until(BURY_MS, "what was rejected does not come to the other queue", known.done)
+        left = "messages stay in a narrow queue, or where it rejects to"
+        world.until(BURY_MS, left, lambda: self._left_in((NARROW, SPILLED)) == 0)
+        self._leave()
+        world.until(QUIET_MS, "the nodes do not come to rest", self._agreed)
+        known.check()
 
     def _wait(self) -> None:
         """All that waited has to come."""

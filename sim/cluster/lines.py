@@ -141,6 +141,8 @@ class Lines:
         """A node with queues takes back what it had handed out over a line."""
         self._world.say("%s gives up its line to %s", home, front)
         self._world.count("lines given up")
+        if self._world.expiring is not None:
+            self._world.expiring.forget(front)
         knows = self._fronts.get((front, home)) != number
         for queue in self.queues_on(home):
             self._world.take_back(front, queue.name)
@@ -150,6 +152,8 @@ class Lines:
     def _noticed(self, front: str, home: str) -> None:
         """A node has noticed that a line is over; what it had said is still to be read."""
         self._world.say("%s has lost its line to %s", front, home)
+        if self._world.expiring is not None:
+            self._world.expiring.forget(front)
         for queue in self.queues_on(home):
             self._doubted.discard((front, queue.name))
             self._world.take_back(front, queue.name)

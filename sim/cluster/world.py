@@ -14,6 +14,7 @@ from typing import Final, final
 from sim.actors import Actor, Client
 from sim.cast import make_clients, make_queues
 from sim.checkers.order import OrderChecker
+from sim.checkers.ranks import RankChecker
 from sim.cluster.checkers import (
     ActiveChecker,
     ClusterCheckoutChecker,
@@ -34,6 +35,7 @@ from sim.connection import SimConnection
 from sim.consumer import Receiver
 from sim.dead_letters import Letters, add_letters
 from sim.delays import Delays, add_delays
+from sim.expiring import Expiring, add_users
 from sim.incarnations import Incarnation
 from sim.model import (
     NEVER,
@@ -46,7 +48,9 @@ from sim.model import (
     QueueState,
     Violation,
 )
+from sim.rejecting import Spills, add_spills
 from sim.replies import add_talks
+from sim.room import is_at_rest
 from sim.short_lived import add_renewers
 from sim.stage import Stage
 from warren.errors import Refusal
@@ -130,10 +134,12 @@ class ClusterWorld(Stage):
         self.troubles = ClusterTroubles(self)
         self.checkouts = ClusterCheckoutChecker(self)
         self.durability = ClusterDurabilityChecker(self)
+        self.ranks = RankChecker(self)
         self.checkers = [
             ClusterDeliveryChecker(self),
             ActiveChecker(self),
             OrderChecker(self),
+            self.ranks,
             self.durability,
             ClusterLossChecker(self),
         ]
@@ -175,6 +181,8 @@ class ClusterWorld(Stage):
         self._add_renewers()
         self._add_letters()
         self._add_delays()
+        self._add_users()
+        self._add_spills()
         if self.options.replies:
             self.talks = add_talks(self, self.clients)
         self.begin_acting()
@@ -230,6 +238,20 @@ class ClusterWorld(Stage):
             strict = CLOCK not in self.faults.faults
             self.delays = Delays(self, Random(f"{self.seed} delays of"), kind, strict)
             add_delays(self, self.clients, self.delays)
+
+    def _add_users(self) -> None:
+        """A queue that goes when nobody uses it, unless the machine that it is on may be lost."""
+        options = self.options
+        if options.expiring and self.voters_min() < MEMBERS_MIN:
+            strict = CLOCK not in self.faults.faults
+            self.expiring = Expiring(self, options.expiring, options.expires_ms, strict)
+            add_users(self, self.clients, self.expiring)
+
+    def _add_spills(self) -> None:
+        """A full queue, and one for what it rejects, unless a machine may be lost."""
+        if self.options.spills and self.voters_min() < MEMBERS_MIN:
+            self.spills = Spills(self, self.options.spills, self.options.spills_most)
+            add_spills(self, self.clients, self.spills)
 
     def step(self) -> None:
         """Let the next thing happen."""
@@ -448,6 +470,8 @@ class ClusterWorld(Stage):
             if found is None:
                 continue
             name, life = found
+            if self.expiring is not None:
+                self.expiring.forget(name, group_id)
             site = self.sites[name]
             queue = self._queue_name(group_id)
             self.say("group %d: session %d of %s is closed", group_id, session, name)
@@ -464,6 +488,8 @@ class ClusterWorld(Stage):
         """
         found = self._sessions.get(life_of_session(session))
         if found is not None:
+            if self.expiring is not None:
+                self.expiring.forget(found[0], group_id)
             for receiver in self._receivers(found[0], self._queue_name(group_id)):
                 receiver.holder.subscribed = False
 
@@ -537,6 +563,8 @@ class ClusterWorld(Stage):
         """From here on it cannot be told which sessions of a group are over."""
         queue = self._queue_name(group_id)
         self._unseen.add(queue)
+        if self.expiring is not None:
+            self.expiring.blind(group_id)
         for state in self.queues:
             if state.name == queue:
                 # Nobody sees who comes and goes.
@@ -820,6 +848,16 @@ class ClusterWorld(Stage):
         vhost = node.queues.vhosts.get("/")
         found = None if vhost is None else vhost.queues.get(queue.name)
         return found if isinstance(found, LoggedQueue) else None
+
+    def at_rest(self, queue: QueueState) -> bool:
+        """Every copy of it says so, and there is one."""
+        found = [self.queue_on(site, queue) for site in self.running()]
+        here = [each for each in found if each is not None]
+        return bool(here) and all(is_at_rest(each.fifo) for each in here)
+
+    def change_tables(self, site: str, command: Command) -> None:
+        """By a command that this node submits."""
+        self.submit(self.sites[site], command)
 
     def entry(self) -> Node:
         """Any node."""

@@ -19,6 +19,7 @@ from tests.sim import (
     planted_cluster,
     planted_dead_letters,
     planted_delays,
+    planted_expiring,
     planted_features,
     planted_limits,
     planted_observers,
@@ -36,6 +37,8 @@ PLAIN = {
     "most_bytes": -1,
     "drops": False,
     "strict": False,
+    "expiring": "",
+    "spills": "",
 }
 """What came to be drawn after most bugs were planted: without it their seeds find them still."""
 
@@ -100,6 +103,7 @@ def main() -> None:
         (planted_observers.PLANTED, True),
         (planted_dead_letters.PLANTED, True),
         (planted_delays.PLANTED, True),
+        (planted_expiring.PLANTED, True),
         (planted_features.PLANTED, True),
         (planted_limits.PLANTED, True),
         (planted_raft.PLANTED, True),

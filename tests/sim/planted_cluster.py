@@ -537,17 +537,17 @@ FAST = {"gap_us": 2_000, "delay_us": 1_000, "jitter_us": 2_000}
 PLANTED = {
     unpersisted_vote: Where(),
     early_apply: Where(),
-    confirms_at_submit: Where(),
+    confirms_at_submit: Where(4),
     stamps_by_wall: Where(1, 150, (CLOCK, TRANSFER)),
-    damage_unheeded: Where(3, 250, (SPOIL, KILL, CUT)),
+    damage_unheeded: Where(1, 250, (SPOIL, KILL, CUT)),
     same_name: Where(1, 250, (WIPE, KILL, CUT)),
-    leases_by_wall: Where(274, 300, (CLOCK, TRANSFER, LOSE, KILL), LEASES),
+    leases_by_wall: Where(63, 300, (CLOCK, TRANSFER, LOSE, KILL), LEASES),
     lost_resend: Where(3, 100, (CUT, TRANSFER), QUORUM),
     unchecked_sequence: Where(3, 150, (CUT, TRANSFER, KILL)),
-    open_sessions: Where(1, 120, (KILL, STOP), QUORUM | {"clients": 2}),
-    reopened_sessions: Where(2, 150, (PARTITION, PAUSE), {"silence_us": 1_500_000}),
+    open_sessions: Where(2, 120, (KILL, STOP), QUORUM | {"clients": 2}),
+    reopened_sessions: Where(5, 150, (PARTITION, PAUSE), {"silence_us": 1_500_000}),
     ignored_truncation: Where(
-        13,
+        21,
         300,
         (PARTITION, KILL, PAUSE),
         {
@@ -560,7 +560,7 @@ PLANTED = {
         },
     ),
     snapshot_without_sessions: Where(
-        1,
+        4,
         300,
         (MEMBERS, TRANSFER, KILL),
         QUORUM
@@ -582,22 +582,22 @@ PLANTED = {
     raft_unheeded: Where(1, 400, (DAMAGE, POWER)),
     forgotten_pending: Where(),
     what_is_gone_stays: Where(28, 250, (POWER, KILL, STOP), SMALL_FILES | {"clients": 2}),
-    followers_hand_out_nothing: Where(),
-    unheard_restart: Where(1, 120, (KILL, STOP), QUORUM | {"clients": 2}),
+    followers_hand_out_nothing: Where(4),
+    unheard_restart: Where(2, 120, (KILL, STOP), QUORUM | {"clients": 2}),
     replays_closed: Where(),
-    kept_by_the_gone: Where(3, 120, (KILL, POWER), QUORUM | {"clients": 3}),
-    returns_unmarked: Where(2, 60, (KILL, STOP), QUORUM | {"clients": 2}),
+    kept_by_the_gone: Where(1, 120, (KILL, POWER), QUORUM | {"clients": 3}),
+    returns_unmarked: Where(168, 60, (KILL, STOP), QUORUM | {"clients": 2}),
     ready_after_a_part: Where(2, 150, (POWER, KILL, REPLACE), SMALL_FILES),
     snapshot_without_a_run: Where(28, 150, (POWER, KILL, REPLACE), SMALL_FILES),
     stale_get: Where(
-        3, 150, (CUT, LOSE), QUORUM | {"clients": 3, "gap_us": 2_000, "jitter_us": 2_000}
+        2, 150, (CUT, LOSE), QUORUM | {"clients": 3, "gap_us": 2_000, "jitter_us": 2_000}
     ),
     line_holds_on: Where(
-        1, 200, (CUT,), CLASSIC | {"clients": 3, "gap_us": 6_000, "fault_us": 30_000}
+        2, 200, (CUT,), CLASSIC | {"clients": 3, "gap_us": 6_000, "fault_us": 30_000}
     ),
     confirms_what_it_sends: Where(3),
     confirms_what_is_lost: Where(
-        1,
+        2,
         250,
         (CUT, KILL),
         {
@@ -614,7 +614,7 @@ PLANTED = {
     ),
     returns_out_of_order: Where(1, 150, (LOSE, CUT), CLASSIC | {"clients": 2}),
     eager_deletion: Where(
-        3,
+        2,
         400,
         (CUT, PARTITION),
         FAST
@@ -628,9 +628,9 @@ PLANTED = {
             "longest_us": 300_000,
         },
     ),
-    open_to_all: Where(1, 100, (LOSE,), {"exclusive": True}),
-    outlives_its_connection: Where(1, 150, (LOSE, CUT), {"exclusive": True}),
-    outlives_its_process: Where(1, 100, (KILL,), {"renewed": ["transient"], "fault_us": 60_000}),
+    open_to_all: Where(12, 100, (LOSE,), {"exclusive": True}),
+    outlives_its_connection: Where(13, 150, (LOSE, CUT), {"exclusive": True}),
+    outlives_its_process: Where(2, 100, (KILL,), {"renewed": ["transient"], "fault_us": 60_000}),
 }
 """With each bug where it shows soon; see `hunt`."""
 

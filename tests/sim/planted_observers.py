@@ -237,16 +237,16 @@ def finds_no_answers() -> Undo:
 
 
 PLANTED: dict[Any, Where] = {
-    stays_with_the_lost: Where(2, 200, (KILL, CUT), SPREAD),
-    applies_again: Where(2, 200, (KILL, CUT), SPREAD),
+    stays_with_the_lost: Where(4, 200, (KILL, CUT), SPREAD),
+    applies_again: Where(4, 200, (KILL, CUT), SPREAD),
     shows_another_body: Where(1, 100, (CUT,), OBSERVED),
-    reads_past_damage: Where(3, 300, (ROT, LOSE), FAR),
-    offers_once: Where(2, 100, (CUT,), OBSERVED),
+    reads_past_damage: Where(13, 300, (ROT, LOSE), FAR),
+    offers_once: Where(3, 100, (CUT,), OBSERVED),
     wrong_count: Where(1, 100, (CUT,), OBSERVED),
     skips_an_entry: Where(1, 100, (CUT,), OBSERVED),
     counts_no_bytes: Where(1, 100, (CUT,), OBSERVED),
     forgets_what_polls_were_given: Where(56, 200, (CUT,), POLLED),
-    finds_no_answers: Where(127, 200, (CUT,), POLLED),
-    keeps_its_session: Where(60, 200, (CUT, PARTITION), OBSERVED),
+    finds_no_answers: Where(169, 200, (CUT,), POLLED),
+    keeps_its_session: Where(28, 200, (CUT, PARTITION), OBSERVED),
 }
 """With each bug where it shows soon; see `hunt`."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from itertools import chain
 
 import pytest
 
@@ -13,6 +13,7 @@ from tests.sim import (
     planted_cluster,
     planted_dead_letters,
     planted_delays,
+    planted_expiring,
     planted_features,
     planted_limits,
     planted_observers,
@@ -20,7 +21,7 @@ from tests.sim import (
     planted_retries,
 )
 from tests.sim.hunt import SEEDS_MAX, hunt
-from tests.sim.planted import Undo
+from tests.sim.planted import Undo, Where
 
 pytestmark = pytest.mark.skipif(
     warren.COMPILED,
@@ -32,6 +33,7 @@ IN_CLUSTERS = {
     **planted_observers.PLANTED,
     **planted_dead_letters.PLANTED,
     **planted_delays.PLANTED,
+    **planted_expiring.PLANTED,
     **planted_features.PLANTED,
     **planted_limits.PLANTED,
     **planted_raft.PLANTED,
@@ -39,17 +41,28 @@ IN_CLUSTERS = {
 }
 
 
+def find(plant: Callable[[], Undo], where: Where, cluster: bool) -> None:
+    """Hunt a bug by the seed that found it last, else by one of the first thousand.
+
+    A seed that finds it no more is told as a warning, with one that does: `Where` is to have that.
+    """
+    if hunt(plant, [where.seed], cluster, where) is not None:
+        return
+    found = hunt(plant, range(1, SEEDS_MAX + 1), cluster, where)
+    assert found is not None, f"{SEEDS_MAX} seeds did not find it"
+    warnings.warn(
+        f"STORED SEED {where.seed} DOES NOT FIND {plant.__name__} ANY MORE: store {found.seed}",
+        stacklevel=2,
+    )
+
+
 @pytest.mark.parametrize("plant", planted.PLANTED, ids=lambda plant: plant.__name__)
 def test_planted_bug_is_found(plant: Callable[[], Undo]) -> None:
-    """A bug in one node: the seed that found it last, else one of the first thousand."""
-    where = planted.PLANTED[plant]
-    found = hunt(plant, chain([where.seed], range(1, SEEDS_MAX + 1)), False, where)
-    assert found is not None, f"{SEEDS_MAX} seeds did not find it"
+    """A bug in one node is found, and its seed passes without it."""
+    find(plant, planted.PLANTED[plant], False)
 
 
 @pytest.mark.parametrize("plant", IN_CLUSTERS, ids=lambda plant: plant.__name__)
 def test_planted_bug_of_clusters_is_found(plant: Callable[[], Undo]) -> None:
     """The same for a bug between nodes."""
-    where = IN_CLUSTERS[plant]
-    found = hunt(plant, chain([where.seed], range(1, SEEDS_MAX + 1)), True, where)
-    assert found is not None, f"{SEEDS_MAX} seeds did not find it"
+    find(plant, IN_CLUSTERS[plant], True)
