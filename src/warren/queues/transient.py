@@ -235,6 +235,10 @@ class TransientQueue(LossyQueue):
                 self.host.do_in_parts(Forgetting(pages, residents))
         self._resume_readers()
 
+    def own_body_bytes(self) -> i64:
+        """What bodies take in memory."""
+        return self.resident_bytes
+
     def congested(self) -> bool:
         """Whether its consumers are behind, or where it rejects to.
 
