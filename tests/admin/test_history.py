@@ -12,10 +12,10 @@ from warren.admin.service.history import (
     DETAILED,
     GLOBAL,
     MOMENTS_MAX,
-    SampleStore,
     Policy,
-    SampleSeries,
     SampleRange,
+    SampleSeries,
+    SampleStore,
 )
 
 BEGIN = 1_700_000_000

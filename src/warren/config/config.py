@@ -114,7 +114,16 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
             next and from a change of the cluster.
         management_port: The HTTP API's; 0 for none, -1 for the usual one if it is free.
         management_host: The address that it listens on; None for that of the other listeners.
+        management_ssl_port: The same over TLS; 0 for none. With it alone, the other is not there.
+        management_ssl_host: As `management_host`.
+        management_ssl_cacertfile, management_ssl_certfile, management_ssl_keyfile,
+            management_ssl_password, management_ssl_verify, management_ssl_fail_if_no_peer_cert,
+            management_ssl_versions: For that, as the same of listeners for clients.
         prometheus_port, prometheus_host: The same of scrapes of metrics.
+        prometheus_ssl_port, prometheus_ssl_host, prometheus_ssl_cacertfile,
+            prometheus_ssl_certfile, prometheus_ssl_keyfile, prometheus_ssl_password,
+            prometheus_ssl_verify, prometheus_ssl_fail_if_no_peer_cert, prometheus_ssl_versions:
+            The same of these over TLS.
         prometheus_path: Under which metrics are.
         prometheus_per_object: Whether this path itself answers with each thing by itself.
         prometheus_authentication: Whether those who scrape have to say who they are.
@@ -183,8 +192,26 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     reconciliation_trigger_interval: int = 10_000
     management_port: int = -1
     management_host: str | None = None
+    management_ssl_port: int = 0
+    management_ssl_host: str | None = None
+    management_ssl_cacertfile: str = ""
+    management_ssl_certfile: str = ""
+    management_ssl_keyfile: str = ""
+    management_ssl_password: str = ""
+    management_ssl_verify: str = "verify_none"
+    management_ssl_fail_if_no_peer_cert: bool = False
+    management_ssl_versions: tuple[str, ...] = ("tlsv1.3", "tlsv1.2")
     prometheus_port: int = -1
     prometheus_host: str | None = None
+    prometheus_ssl_port: int = 0
+    prometheus_ssl_host: str | None = None
+    prometheus_ssl_cacertfile: str = ""
+    prometheus_ssl_certfile: str = ""
+    prometheus_ssl_keyfile: str = ""
+    prometheus_ssl_password: str = ""
+    prometheus_ssl_verify: str = "verify_none"
+    prometheus_ssl_fail_if_no_peer_cert: bool = False
+    prometheus_ssl_versions: tuple[str, ...] = ("tlsv1.3", "tlsv1.2")
     prometheus_path: str = "/metrics"
     prometheus_per_object: bool = False
     prometheus_authentication: bool = False
@@ -408,6 +435,27 @@ class Setting(NamedTuple):
     help: str
 
 
+def _web_tls(prefix: str, what: str) -> tuple[Setting, ...]:
+    """The keys of a listener for HTTP over TLS."""
+    return (
+        Setting(f"{prefix}.ssl.port", f"{prefix}_ssl_port", parse_port,
+                f"port of {what} over TLS; with no {prefix}.tcp.port, only over TLS"),
+        Setting(f"{prefix}.ssl.ip", f"{prefix}_ssl_host", parse_host, "its address"),
+        Setting(f"{prefix}.ssl.cacertfile", f"{prefix}_ssl_cacertfile", _word,
+                "authorities of clients' certificates there, PEM"),
+        Setting(f"{prefix}.ssl.certfile", f"{prefix}_ssl_certfile", _word,
+                "the certificate that clients see there, PEM"),
+        Setting(f"{prefix}.ssl.keyfile", f"{prefix}_ssl_keyfile", _word, "its key, PEM"),
+        Setting(f"{prefix}.ssl.password", f"{prefix}_ssl_password", _word,
+                "the password of that file"),
+        Setting(f"{prefix}.ssl.verify", f"{prefix}_ssl_verify",
+                _one_of("verify_peer", "verify_none"),
+                "verify_peer: clients there are asked for a certificate"),
+        Setting(f"{prefix}.ssl.fail_if_no_peer_cert", f"{prefix}_ssl_fail_if_no_peer_cert", _truth,
+                "true: clients without one are refused there"),
+    )  # fmt: skip
+
+
 YEAR_MS: Final = 31_536_000_000
 _RECONCILIATION: Final = "quorum_queue.continuous_membership_reconciliation"
 _BYTES_MAX: Final = 2**63 - 1
@@ -458,6 +506,8 @@ SETTINGS: Final = (
             "true: that path answers with each queue and client by itself, as per-object does"),
     Setting("prometheus.authentication.enabled", "prometheus_authentication", _truth,
             "true: scrapes need a user who may monitor"),
+    *_web_tls("management", "the HTTP API"),
+    *_web_tls("prometheus", "metrics"),
     Setting("log.level", "log_level", _level, "least important level that is logged"),
     Setting("log.console.level", "log_level", _level, "the same"),
     Setting("cluster.host", "cluster_host", parse_host, "where other nodes reach this one"),
@@ -536,6 +586,8 @@ PATTERNS: Final = (
     ("listeners.ssl.default", "port for AMQP 0-9-1 over TLS on every interface"),
     ("listeners.ssl.NAME", "a port, address:port or [IPv6 address]:port; as many as you like"),
     ("ssl_options.versions.N", "tlsv1.2 or tlsv1.3; all that may be spoken (default: both)"),
+    ("management.ssl.versions.N", "the same of the HTTP API"),
+    ("prometheus.ssl.versions.N", "the same of metrics"),
     ("auth_mechanisms.N", "PLAIN, AMQPLAIN or EXTERNAL; all there are (default: the first two)"),
     ("loopback_users.NAME", "true: this user may connect from this machine only"),
     ("loopback_users", "none: no user is bound to this machine"),
@@ -543,6 +595,13 @@ PATTERNS: Final = (
     ("cluster_formation.peer_discovery_backend", "classic_config"),
 )
 """Keys that are more than one field's value, with what they do."""
+
+TLS_VERSIONS: Final = {
+    "ssl_options.versions": "ssl_versions",
+    "management.ssl.versions": "management_ssl_versions",
+    "prometheus.ssl.versions": "prometheus_ssl_versions",
+}
+"""Fields by the beginnings of the keys that list their values."""
 
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 
@@ -647,7 +706,7 @@ def build(
     listeners: dict[str, tuple[str, int]] = {}
     tls_listeners: dict[str, tuple[str, int]] = {}
     without_tls = True
-    versions: dict[str, str] = {}
+    versions: dict[str, dict[str, str]] = {}
     mechanisms: dict[str, str] = {}
     loopback = {"guest": True}
     nodes: dict[str, tuple[str, str, int]] = {}
@@ -663,8 +722,8 @@ def build(
                 without_tls = _one_of("none")(entry.value) != "none"
             elif head == "listeners.ssl":
                 tls_listeners[name] = _address(entry.value)
-            elif head == "ssl_options.versions":
-                versions[name] = _one_of(*VERSIONS)(entry.value)
+            elif head in TLS_VERSIONS:
+                versions.setdefault(head, {})[name] = _one_of(*VERSIONS)(entry.value)
             elif head == "auth_mechanisms":
                 mechanisms[name] = _one_of(*MECHANISMS)(entry.value)
             elif head == "cluster_formation.classic_config.nodes":
@@ -713,8 +772,8 @@ def build(
         "tls_listeners": tuple(tls_listeners.values()),
         "loopback_users": tuple(user for user, bound in loopback.items() if bound),
     }
-    if versions:
-        values["ssl_versions"] = tuple({versions[key]: None for key in sorted(versions)})
+    for head, named in versions.items():
+        values[TLS_VERSIONS[head]] = tuple({named[key]: None for key in sorted(named)})
     if mechanisms:
         values["auth_mechanisms"] = tuple({mechanisms[key]: None for key in sorted(mechanisms)})
     return msgspec.convert(values, ServerConfig)
@@ -742,6 +801,36 @@ def check_clients(built: ServerConfig) -> None:
         raise ConfigError(
             "ssl_options.fail_if_no_peer_cert = true needs ssl_options.verify = verify_peer"
         )
+
+
+def check_web(built: ServerConfig) -> None:
+    """Refuse settings of listeners for HTTP that do not fit together.
+
+    Raises:
+        ConfigError: Says which.
+    """
+    for name in ("management", "prometheus"):
+        port, certificate, key, authorities, verify, required = (
+            getattr(built, f"{name}_ssl_{field}")
+            for field in (
+                *("port", "certfile", "keyfile", "cacertfile"),
+                *("verify", "fail_if_no_peer_cert"),
+            )
+        )
+        if port and not (certificate and key):
+            raise ConfigError(
+                f"{name}.ssl.port needs {name}.ssl.certfile and {name}.ssl.keyfile, the "
+                "certificate that clients see"
+            )
+        if verify == "verify_peer" and not authorities:
+            raise ConfigError(
+                f"{name}.ssl.verify = verify_peer needs {name}.ssl.cacertfile, by which "
+                "certificates are verified"
+            )
+        if required and verify != "verify_peer":
+            raise ConfigError(
+                f"{name}.ssl.fail_if_no_peer_cert = true needs {name}.ssl.verify = verify_peer"
+            )
 
 
 def check_cluster(built: ServerConfig) -> None:

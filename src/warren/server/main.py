@@ -58,10 +58,15 @@ from warren.server.node_links import NodeLinks
 from warren.server.peers import PeerNetwork
 from warren.server.pulse import Pulse
 from warren.server.settings import (
+    WebTls,
     bind_host,
     client_tls_from,
     management_address,
+    management_plain,
+    management_tls,
     prometheus_address,
+    prometheus_plain,
+    prometheus_tls,
     settings_from,
     tls_from,
 )
@@ -99,12 +104,14 @@ FORGOTTEN_SECONDS = 3.0
 """So long all nodes that answer have to say that the cluster has this one no more."""
 START_AGAIN = -1
 """In place of an exit status: the process goes on with another server on the same directory."""
+HTTPS_HANDSHAKE_SECONDS = 10.0
 HTTP_CLOSE_SECONDS = 1.0
 """How long requests over HTTP get to end at an orderly stop."""
 DRAIN_SECONDS = 0.05
 """What clients' sockets get to take the last frames at an orderly stop."""
 ANY_INTERFACE = "[::]"
 AMQP_PURPOSE = "AMQP 0-9-1"
+METRICS_PURPOSE = "Prometheus metrics"
 SWITCH_INTERVAL_SECONDS = 0.0002
 """How long the event loop may keep a worker thread waiting for the interpreter."""
 
@@ -164,6 +171,7 @@ class Server(OperatorHost):
         self._listeners: list[asyncio.Server | TlsListener] = []
         self._http: HttpListener | None = None
         self._metrics: HttpListener | None = None
+        self._web_listeners: list[TlsListener] = []
         self._drained = False
         client_tls = client_tls_from(config)
         self._client_tls = None if client_tls is None else client_tls.context()
@@ -416,14 +424,20 @@ class Server(OperatorHost):
 
     async def _listen_for_http(self) -> None:
         """Let operators and applications ask over HTTP, unless that is switched off."""
-        port = self.config.management_port
-        if port == 0:
+        encrypted = management_tls(self.config)
+        plain = management_plain(self.config)
+        if not plain and encrypted is None:
             return
         # Only here: a node without it has none of this in memory.
         from warren.admin.http.listener import HttpListener
 
         host, port = management_address(self.config)
         listener = HttpListener(self._service, self._http_connections_max)
+        if encrypted is not None:
+            await self._listen_over_tls(listener, encrypted)
+            self._http = listener
+        if not plain:
+            return
         try:
             await listener.listen(host, port)
         except OSError as error:
@@ -440,7 +454,9 @@ class Server(OperatorHost):
     async def _listen_for_scrapes(self) -> None:
         """Let Prometheus ask for metrics, unless that is switched off."""
         config = self.config
-        if config.prometheus_port == 0:
+        encrypted = prometheus_tls(config)
+        plain = prometheus_plain(config)
+        if not plain and encrypted is None:
             return
         # Only here: a node without it has none of this in memory.
         from warren.admin.http.listener import HttpListener
@@ -454,6 +470,11 @@ class Server(OperatorHost):
             config.prometheus_authentication,
         )
         listener = HttpListener(self._service, self._http_connections_max, application)
+        if encrypted is not None:
+            await self._listen_over_tls(listener, encrypted)
+            self._metrics = listener
+        if not plain:
+            return
         try:
             await listener.listen(host, port)
         except OSError as error:
@@ -466,6 +487,24 @@ class Server(OperatorHost):
             )
             return
         self._metrics = listener
+
+    async def _listen_over_tls(self, http: HttpListener, where: WebTls) -> None:
+        """Let clients ask over TLS."""
+        listener = TlsListener(
+            self._loop,
+            where.tls.context(),
+            HTTPS_HANDSHAKE_SECONDS,
+            http.connection,
+            self._client_log.warn,
+        )
+        try:
+            await listener.listen(where.host, where.port)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen on {where.host or '*'}:{where.port}: {why_not_listening(error)}"
+            ) from error
+        http.begin()
+        self._web_listeners.append(listener)
 
     def after_event(self) -> None:
         """Plan the node's turn behind the events of this round."""
@@ -695,26 +734,34 @@ class Server(OperatorHost):
                         purpose=purpose,
                     )
                 )
+        for protocol, purpose, host, port in self._web_addresses():
+            found.append(
+                Listener(
+                    protocol=protocol,
+                    interface=host or ANY_INTERFACE,
+                    port=port,
+                    purpose=purpose,
+                )
+            )
+        return found
+
+    def _web_addresses(self) -> list[tuple[str, str, str, int]]:
+        """What is listened for over HTTP: protocol, purpose, address and port of each."""
+        config = self.config
+        found: list[tuple[str, str, str, int]] = []
         if self._http is not None:
-            host, port = management_address(self.config)
-            found.append(
-                Listener(
-                    protocol="http",
-                    interface=host or ANY_INTERFACE,
-                    port=port,
-                    purpose="HTTP API",
-                )
-            )
+            if management_plain(config):
+                found.append(("http", "HTTP API", *management_address(config)))
+            encrypted = management_tls(config)
+            if encrypted is not None:
+                found.append(("https", "HTTP API over TLS", encrypted.host, encrypted.port))
         if self._metrics is not None:
-            host, port = prometheus_address(self.config)
-            found.append(
-                Listener(
-                    protocol="http/prometheus",
-                    interface=host or ANY_INTERFACE,
-                    port=port,
-                    purpose="Prometheus metrics",
-                )
-            )
+            if prometheus_plain(config):
+                found.append(("http/prometheus", METRICS_PURPOSE, *prometheus_address(config)))
+            encrypted = prometheus_tls(config)
+            if encrypted is not None:
+                purpose = f"{METRICS_PURPOSE} over TLS"
+                found.append(("https/prometheus", purpose, encrypted.host, encrypted.port))
         return found
 
     def _addresses(self) -> list[str]:
@@ -731,10 +778,12 @@ class Server(OperatorHost):
             self.config.data_dir,
             seconds,
         )
-        if self._http is not None:
-            log.info("the HTTP API answers on %s:%d", *management_address(self.config))
-        if self._metrics is not None:
-            log.info("metrics are answered on %s:%d", *prometheus_address(self.config))
+        for protocol, _, host, port in self._web_addresses():
+            over = " over TLS" if protocol.startswith("https") else ""
+            if protocol.endswith("prometheus"):
+                log.info("metrics are answered on %s:%d%s", host, port, over)
+            else:
+                log.info("the HTTP API answers on %s:%d%s", host, port, over)
         if sys.stderr.isatty():
             scheme = "amqp" if self.config.listeners else "amqps"
             host, port = (*self.config.listeners, *self.config.tls_listeners)[0]
@@ -757,6 +806,8 @@ class Server(OperatorHost):
     async def _close(self) -> None:
         log.info("stopping")
         self._stop_listening()
+        for listener in self._web_listeners:
+            listener.close()
         if self._http is not None:
             await self._http.close(HTTP_CLOSE_SECONDS)
         if self._metrics is not None:

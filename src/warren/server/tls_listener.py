@@ -13,8 +13,6 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from warren.server.clients import ClientProtocol
-
 BACKLOG = 4_096
 """Connections that the kernel keeps until they are accepted."""
 HANDSHAKES_MAX = 64
@@ -32,7 +30,7 @@ class TlsListener:
         loop: asyncio.AbstractEventLoop,
         context: ssl.SSLContext,
         handshake_seconds: float,
-        made: Callable[[], ClientProtocol],
+        made: Callable[[], asyncio.BaseProtocol],
         warn: Callable[[str], None],
     ) -> None:
         """Begin with no address.

@@ -147,18 +147,23 @@ class HttpListener:
         Raises:
             OSError: The address cannot be listened on.
         """
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            lambda: HttpProtocol(self, self._config, self._state, {}, loop),
-            host or None,
-            port,
-            backlog=BACKLOG,
-            reuse_address=True,
+        server = await asyncio.get_running_loop().create_server(
+            self.connection, host or None, port, backlog=BACKLOG, reuse_address=True
         )
         self._servers.append(server)
-        self._tick()
+        self.begin()
+
+    def connection(self) -> HttpProtocol:
+        """Make what a client's connection is given to."""
+        return HttpProtocol(self, self._config, self._state, {}, asyncio.get_running_loop())
+
+    def begin(self) -> None:
+        """Be ready for clients."""
+        if self._ticker is None:
+            self._tick()
         if self._samples and self._sampling is None:
-            self._sampling = loop.create_task(self._service.statistics.run())
+            running = asyncio.get_running_loop()
+            self._sampling = running.create_task(self._service.statistics.run())
 
     async def close(self, seconds: float) -> None:
         """Let no client come any more, and give requests under way so long to end."""

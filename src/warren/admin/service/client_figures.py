@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from warren.admin.service.history import BASIC, DETAILED, SampleStore, SampleRange, Values
+from warren.admin.service.history import BASIC, DETAILED, SampleRange, SampleStore, Values
 from warren.admin.service.slices import Slices
 from warren.node.node import Node
 from warren.protocols.client import ClientConnection

@@ -84,7 +84,7 @@ async def show(asked: HttpRequest) -> HttpAnswer:
                     "port": str(row.port),
                 }
                 for row in found.listeners
-                if row.protocol == "http"
+                if row.protocol in ("http", "https")
             ],
         }
     return ok(narrowed_one(asked, shown))
@@ -97,7 +97,7 @@ def listener(node: str, row: Listener) -> dict[str, Any]:
         "protocol": row.protocol,
         "ip_address": address(row),
         "port": row.port,
-        "tls": row.protocol.endswith("ssl"),
+        "tls": row.tls,
     }
 
 
