@@ -69,6 +69,11 @@ async def node_figures(
     Args:
         spans: Moments at which samples are wanted.
     """
+    return await own_figures(service, spans)
+
+
+async def own_figures(service: AdminService, spans: list[SampleRange]) -> NodeFigures:
+    """The same, for what authorises its callers by itself."""
     node, statistics = service.node, service.statistics
     found = NodeFigures(
         counters=published_of(node) + served_of(node.traffic),
@@ -106,20 +111,18 @@ async def reset_samples(service: AdminService, caller: Caller) -> None:
 
 
 async def figures_by_node(
-    service: AdminService, caller: Caller, spans: list[SampleRange]
+    service: AdminService, spans: list[SampleRange]
 ) -> dict[str, NodeFigures]:
     """The same of all nodes of the cluster, without those that do not answer."""
-    own = await node_figures(service, caller, spans=spans)
+    own = await own_figures(service, spans)
     asked = {"spans": spans}
     answers = await ask_all(service, others(service), "node_figures", asked, NodeFigures)
     return {service.own_name: own, **answers.by_node}
 
 
-async def cluster_figures(
-    service: AdminService, caller: Caller, spans: list[SampleRange]
-) -> NodeFigures:
+async def cluster_figures(service: AdminService, spans: list[SampleRange]) -> NodeFigures:
     """The same of all nodes of the cluster together."""
-    every = list((await figures_by_node(service, caller, spans)).values())
+    every = list((await figures_by_node(service, spans)).values())
     if len(every) == 1:
         return every[0]
     columns = len(VHOST_COUNTERS) + len(LENGTHS) + len(CHURN) + len(NODE_GAUGES)

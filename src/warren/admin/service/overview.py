@@ -81,7 +81,7 @@ async def overview(
     process = service.host.state()
     if sees_all(caller):
         vhosts = list(service.machine.vhosts.values())
-        figures = await cluster_figures(service, caller, spans)
+        figures = await cluster_figures(service, spans)
     else:
         figures = await _figures(service, {tables.name for tables in vhosts}, spans)
     return Overview(

@@ -77,7 +77,7 @@ def node(
 async def _nodes(asked: HttpRequest) -> list[dict[str, Any]]:
     ranges = Ranges(asked.query)
     rows = await nodes.list_nodes(asked.service, asked.caller)
-    figures = await figures_by_node(asked.service, asked.caller, ranges.spans)
+    figures = await figures_by_node(asked.service, ranges.spans)
     return [node(row, figures.get(row.name, NO_FIGURES), ranges) for row in rows]
 
 
