@@ -32,6 +32,14 @@ from warren.versions import NEWEST, OLDEST
 
 Value = int | float | str | bool
 
+INTERNAL: Final = "internal"
+OAUTH2: Final = "oauth2"
+BACKENDS: Final = {
+    INTERNAL: INTERNAL,
+    "rabbit_auth_backend_internal": INTERNAL,
+    OAUTH2: OAUTH2,
+    "rabbit_auth_backend_oauth2": OAUTH2,
+}
 MECHANISMS: Final = ("PLAIN", "AMQPLAIN", "EXTERNAL")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 PORT_DEFAULT: Final = 5672
@@ -90,6 +98,11 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         ssl_versions: Versions of TLS that may be spoken.
         ssl_cert_login_from: Which part of a certificate is the name of a user.
         auth_mechanisms: How clients may log in.
+        auth_backends: By what: `INTERNAL` for passwords, `OAUTH2` for tokens.
+        oauth2_resource_server_id, oauth2_scope_prefix, oauth2_additional_scopes_key,
+            oauth2_username_claims, oauth2_signing_keys, oauth2_default_key, oauth2_jwks_uri,
+            oauth2_issuer, oauth2_verify_aud, oauth2_algorithms, oauth2_https_cacertfile: How tokens
+            are looked at, see `server.tokens`.
         quorum_cluster_size: How many members of a new quorum queue vote.
         default_queue_type: The type of queues that are declared without one, if their vhost says
             nothing.
@@ -172,6 +185,18 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     ssl_versions: tuple[str, ...] = ("tlsv1.3", "tlsv1.2")
     ssl_cert_login_from: str = "distinguished_name"
     auth_mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN")
+    auth_backends: tuple[str, ...] = (INTERNAL,)
+    oauth2_resource_server_id: str = ""
+    oauth2_scope_prefix: str | None = None
+    oauth2_additional_scopes_key: str = ""
+    oauth2_username_claims: tuple[str, ...] = ("sub", "client_id")
+    oauth2_signing_keys: tuple[tuple[str, str], ...] = ()
+    oauth2_default_key: str = ""
+    oauth2_jwks_uri: str = ""
+    oauth2_issuer: str = ""
+    oauth2_verify_aud: bool = True
+    oauth2_algorithms: tuple[str, ...] = ()
+    oauth2_https_cacertfile: str = ""
     quorum_cluster_size: int = 3
     default_queue_type: str = DEFAULT.name
     quorum_relaxed_checks: bool = False
@@ -533,6 +558,22 @@ SETTINGS: Final = (
     Setting("ssl_cert_login_from", "ssl_cert_login_from",
             _one_of("distinguished_name", "common_name"),
             "what of a certificate is the name of the user, for EXTERNAL"),
+    Setting("auth_oauth2.resource_server_id", "oauth2_resource_server_id", _word,
+            "the audience that tokens have to name, and what their scopes begin with"),
+    Setting("auth_oauth2.scope_prefix", "oauth2_scope_prefix", str,
+            "what scopes begin with, instead of the same with a dot"),
+    Setting("auth_oauth2.additional_scopes_key", "oauth2_additional_scopes_key", _word,
+            "a further claim of tokens that has scopes"),
+    Setting("auth_oauth2.default_key", "oauth2_default_key", _word,
+            "the id of the key of tokens that name none"),
+    Setting("auth_oauth2.jwks_uri", "oauth2_jwks_uri", _word, "where the issuer's keys are"),
+    Setting("auth_oauth2.jwks_url", "oauth2_jwks_uri", _word, "the same"),
+    Setting("auth_oauth2.issuer", "oauth2_issuer", _word,
+            "who issues tokens; where its keys are its discovery document says"),
+    Setting("auth_oauth2.verify_aud", "oauth2_verify_aud", _truth,
+            "false: tokens need not name the audience"),
+    Setting("auth_oauth2.https.cacertfile", "oauth2_https_cacertfile", _word,
+            "authorities of the issuer's certificate, PEM"),
     Setting("cluster.labels.host", "label_host", _label,
             "the machine this node is on, where several may share one"),
     Setting("cluster.labels.zone", "label_zone", _label, "the availability zone this node is in"),
@@ -589,6 +630,10 @@ PATTERNS: Final = (
     ("management.ssl.versions.N", "the same of the HTTP API"),
     ("prometheus.ssl.versions.N", "the same of metrics"),
     ("auth_mechanisms.N", "PLAIN, AMQPLAIN or EXTERNAL; all there are (default: the first two)"),
+    ("auth_backends.N", "internal (passwords) or oauth2 (tokens); all there are"),
+    ("auth_oauth2.signing_keys.ID", "a file with the public key of that id, PEM"),
+    ("auth_oauth2.algorithms.N", "how tokens may be signed, such as RS256 (default: with keys)"),
+    ("auth_oauth2.preferred_username_claims.N", "claims that name the user, the first there is"),
     ("loopback_users.NAME", "true: this user may connect from this machine only"),
     ("loopback_users", "none: no user is bound to this machine"),
     ("cluster_formation.classic_config.nodes.N", "name@host:port, the same list on all nodes"),
@@ -602,6 +647,22 @@ TLS_VERSIONS: Final = {
     "prometheus.ssl.versions": "prometheus_ssl_versions",
 }
 """Fields by the beginnings of the keys that list their values."""
+
+LISTS: Final = {
+    "auth_backends": "auth_backends",
+    "auth_oauth2.signing_keys": "oauth2_signing_keys",
+    "auth_oauth2.algorithms": "oauth2_algorithms",
+    "auth_oauth2.preferred_username_claims": "oauth2_username_claims",
+}
+"""Fields by the beginnings of the keys that list their values, of how clients log in."""
+
+
+def _listed_word(head: str, name: str, text: str) -> object:
+    """One value of a list; of a key, its id and its file."""
+    if head == "auth_backends":
+        return BACKENDS[_one_of(*BACKENDS)(text)]
+    return (name, _word(text)) if head.endswith("keys") else _word(text)
+
 
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 
@@ -708,6 +769,7 @@ def build(
     without_tls = True
     versions: dict[str, dict[str, str]] = {}
     mechanisms: dict[str, str] = {}
+    lists: dict[str, dict[str, object]] = {}
     loopback = {"guest": True}
     nodes: dict[str, tuple[str, str, int]] = {}
     for entry in entries:
@@ -724,6 +786,8 @@ def build(
                 tls_listeners[name] = _address(entry.value)
             elif head in TLS_VERSIONS:
                 versions.setdefault(head, {})[name] = _one_of(*VERSIONS)(entry.value)
+            elif head in LISTS:
+                lists.setdefault(LISTS[head], {})[name] = _listed_word(head, name, entry.value)
             elif head == "auth_mechanisms":
                 mechanisms[name] = _one_of(*MECHANISMS)(entry.value)
             elif head == "cluster_formation.classic_config.nodes":
@@ -774,6 +838,8 @@ def build(
     }
     for head, named in versions.items():
         values[TLS_VERSIONS[head]] = tuple({named[key]: None for key in sorted(named)})
+    for field, items in lists.items():
+        values[field] = tuple(dict.fromkeys(items[key] for key in sorted(items)))
     if mechanisms:
         values["auth_mechanisms"] = tuple({mechanisms[key]: None for key in sorted(mechanisms)})
     return msgspec.convert(values, ServerConfig)
@@ -791,6 +857,14 @@ def check_clients(built: ServerConfig) -> None:
         raise ConfigError(
             "listeners.ssl needs ssl_options.certfile and ssl_options.keyfile, the certificate "
             "that clients see"
+        )
+    if OAUTH2 in built.auth_backends and not built.oauth2_resource_server_id:
+        raise ConfigError("auth_backends = oauth2 needs auth_oauth2.resource_server_id")
+    keys = (built.oauth2_signing_keys, built.oauth2_jwks_uri, built.oauth2_issuer)
+    if OAUTH2 in built.auth_backends and not any(keys):
+        raise ConfigError(
+            "auth_backends = oauth2 needs the keys of tokens: auth_oauth2.signing_keys, "
+            "auth_oauth2.jwks_uri or auth_oauth2.issuer"
         )
     if built.ssl_verify == "verify_peer" and not built.ssl_cacertfile:
         raise ConfigError(

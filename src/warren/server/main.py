@@ -69,6 +69,7 @@ from warren.server.settings import (
     prometheus_tls,
     settings_from,
     tls_from,
+    tokens_from,
 )
 from warren.server.stopping import Signals, StopWatch
 from warren.server.system import (
@@ -79,6 +80,7 @@ from warren.server.system import (
     total_memory_bytes,
 )
 from warren.server.tls_listener import TlsListener
+from warren.server.tokens import JwtVerifier
 from warren.server.turns import NodeTurns
 from warren.server.waiting import waits_for
 
@@ -216,6 +218,9 @@ class Server(OperatorHost):
             self._client_log.warn,
             self.network,
         )
+        tokens = tokens_from(config)
+        self._tokens = None if tokens is None else JwtVerifier(tokens, self.node.monotonic_ms)
+        self.node.tokens = self._tokens
         self._turns.serve(self.node)
         self._reception = Reception(
             self.node,
@@ -253,6 +258,8 @@ class Server(OperatorHost):
         if self._identity.former_uid and not self._stopping.done():
             await self._be_known()
         if not self._stopping.done():
+            if self._tokens is not None:
+                self._tokens.fetch_soon()
             # First, since to load what it takes holds up the loop for a moment.
             await self._listen_for_http()
             await self._listen_for_scrapes()

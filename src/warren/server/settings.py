@@ -7,7 +7,9 @@ from typing import NamedTuple
 from warren.config.client_tls import ClientTls
 from warren.config.config import (
     CLUSTER_PORT_DEFAULT,
+    INTERNAL,
     MANAGEMENT_PORT_DEFAULT,
+    OAUTH2,
     PROMETHEUS_PORT_DEFAULT,
     ServerConfig,
 )
@@ -15,6 +17,7 @@ from warren.config.peer_tls import PeerTls, peer_tls
 from warren.log.config import LogConfig
 from warren.protocols.broker import Settings
 from warren.server.system import total_memory_bytes
+from warren.server.tokens import ALGORITHMS, TokenSettings
 
 LOG_FILES = 8
 """`raft.wal_max_size_bytes` is cut into this many files, to reclaim space in small steps."""
@@ -105,6 +108,27 @@ def prometheus_tls(config: ServerConfig) -> WebTls | None:
             config.prometheus_ssl_fail_if_no_peer_cert,
             config.prometheus_ssl_versions,
         ),
+    )
+
+
+def tokens_from(config: ServerConfig) -> TokenSettings | None:
+    """How tokens are looked at that clients log in by, if they do."""
+    if OAUTH2 not in config.auth_backends:
+        return None
+    prefix = config.oauth2_scope_prefix
+    return TokenSettings(
+        alone=INTERNAL not in config.auth_backends,
+        resource_server_id=config.oauth2_resource_server_id,
+        scope_prefix=f"{config.oauth2_resource_server_id}." if prefix is None else prefix,
+        extra_scopes_key=config.oauth2_additional_scopes_key,
+        user_claims=config.oauth2_username_claims,
+        key_files=config.oauth2_signing_keys,
+        default_key=config.oauth2_default_key,
+        jwks_uri=config.oauth2_jwks_uri,
+        issuer=config.oauth2_issuer,
+        verify_audience=config.oauth2_verify_aud,
+        algorithms=config.oauth2_algorithms or ALGORITHMS,
+        ca_file=config.oauth2_https_cacertfile,
     )
 
 

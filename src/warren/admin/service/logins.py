@@ -11,6 +11,7 @@ from warren.admin.service.caller import MONITORING, Caller
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import Row
 from warren.admin.service.service import AdminService, LoginCounts
+from warren.metadata.grants import Grants
 from warren.node.logins import LoginCallback
 
 
@@ -76,7 +77,24 @@ async def _log_in(service: AdminService, name: str, password: str, host: str) ->
             return None
         told.clear()
     login = node.login(name, password, host)
-    return None if login is None else caller_of(service, login.user)
+    if login is None:
+        return None
+    return bearer_of(login.grants) if login.grants is not None else caller_of(service, login.user)
+
+
+def log_in_by_token(service: AdminService, token: str) -> Caller | None:
+    """The bearer of a token as who asks; None if it is not good, or none are taken here."""
+    tokens = service.node.tokens
+    grants = None if tokens is None else tokens.verify(token)
+    counts = service.http_logins
+    counts.tried += 1
+    counts.failed += grants is None
+    return None if grants is None else bearer_of(grants)
+
+
+def bearer_of(grants: Grants) -> Caller:
+    """The bearer of a token as who asks."""
+    return Caller(grants.user, frozenset(grants.tags), grants)
 
 
 def caller_of(service: AdminService, name: str) -> Caller | None:

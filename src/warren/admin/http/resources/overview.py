@@ -109,7 +109,7 @@ def address(row: Listener) -> str:
 async def whoami(asked: HttpRequest) -> HttpAnswer:
     """The user who asks."""
     user = asked.caller
-    shown = {"name": user.name, "tags": sorted(user.tags), "is_internal_user": True}
+    shown = {"name": user.name, "tags": sorted(user.tags), "is_internal_user": user.grants is None}
     return ok(narrowed_one(asked, shown))
 
 
