@@ -15,7 +15,6 @@ from warren.admin.http.fields import counted
 from warren.admin.http.paging import listed, narrowed_one
 from warren.admin.http.ranges import NO_RANGES, Ranges, detailed
 from warren.admin.service import logins, memory_breakdown, node_figures, nodes, parameters
-from warren.admin.service.caller import authorise
 from warren.admin.service.everywhere import ask_all, others
 from warren.admin.service.node_figures import NodeFigures, figures_by_node
 from warren.admin.service.operation import Operation
@@ -106,7 +105,7 @@ async def _of_node(asked: HttpRequest, operation: Operation[[], Any], shape: Any
     service, name = asked.service, asked["node"]
     if name == service.own_name:
         return await operation(service, asked.caller)
-    authorise(service.machine, asked.caller, operation.name, operation.tag, None)
+    asked.permit(operation)
     answers = await ask_all(service, [name], operation.name, {}, shape)
     if name not in answers.by_node:
         raise not_there()
