@@ -16,7 +16,7 @@ READ = (
     *("/health/checks/alarms", "/health/checks/node-is-quorum-critical"),
     *("/exchanges/h/amq.topic/bindings/source", "/nodes/{node}", "/users/h.none/permissions"),
     *("/vhosts/h/connections", "/connections/username/guest", "/feature-flags/none"),
-    *("/nodes/{node}/memory", "/nodes/{node}/memory/relative", "/auth/attempts/{node}"),
+    *("/nodes/{node}/memory", "/nodes/{node}/memory/relative"),
     *("/auth/attempts/{node}/source", "/auth/hash_password/x"),
 )
 """What anybody may try to read; answers of some have much that is measured."""
@@ -32,7 +32,6 @@ NARROW = {
     "/definitions/h": "rabbitmq_version",
     "/nodes/{node}/memory": "memory.strategy",
     "/nodes/{node}/memory/relative": "memory.total",
-    "/auth/attempts/{node}": "protocol",
 }
 
 
