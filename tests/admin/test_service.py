@@ -107,6 +107,13 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "list_bindings": {"vhost": "v"},
     "export_definitions": {},
     "overview": {},
+    "node_figures": {},
+    "reset_samples": {},
+    "memory_breakdown": {},
+    "auth_attempts": {},
+    "reset_auth_attempts": {},
+    "salted_hash": {"password": "secret"},
+    "client_figures": {"pids": []},
     "visible_vhost": {"vhost": "v"},
     "visible_policies": {},
     "visible_operator_policies": {},
@@ -190,6 +197,7 @@ READS_OF_ANYBODY = {
 
 READS_OF_MONITORS = {
     *("status", "quorum_status", "count_queues", "list_nodes"),
+    *("node_figures", "memory_breakdown", "auth_attempts", "client_figures"),
 }
 
 READS_OF_POLICYMAKERS = {"list_parameters", "list_global_parameters"}

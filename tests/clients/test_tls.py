@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import ssl
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from pika.credentials import ExternalCredentials, PlainCredentials
 from pika.exceptions import AMQPConnectionError, ProbableAuthenticationError
 
 from tests.support.broker import HOST, Broker, free_port
+from tests.support.certificates import new_certificates
 from tests.support.patience import patient
 from warren.config.client_tls import COMMON_NAME, DISTINGUISHED_NAME, ClientTls, login_name
 from warren.errors import ConfigError
@@ -32,29 +31,7 @@ SUBJECTS = {
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An authority with certificates of a server and two clients, and one of another authority."""
-    if shutil.which("openssl") is None:
-        pytest.skip("needs the openssl command")
-    folder = tmp_path_factory.mktemp("certificates")
-
-    def openssl(*words: str) -> None:
-        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
-
-    new_key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    for authority in ("ca", "other-ca"):
-        openssl(
-            "req", "-x509", *new_key, "-keyout", f"{authority}.key", "-out", f"{authority}.pem",
-            "-subj", f"/CN={authority}", "-days", "2",
-        )  # fmt: skip
-    (folder / "ext").write_text(f"subjectAltName=IP:{HOST}\n")
-    for name, subject in SUBJECTS.items():
-        authority = "other-ca" if name == "stranger" else "ca"
-        openssl("req", *new_key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", subject)
-        openssl(
-            "x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem",
-            "-CAkey", f"{authority}.key", "-CAcreateserial", "-out", f"{name}.pem", "-days", "2",
-            "-extfile", "ext",
-        )  # fmt: skip
-    return folder
+    return new_certificates(tmp_path_factory.mktemp("certificates"), SUBJECTS)
 
 
 class Encrypted:

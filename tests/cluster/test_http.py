@@ -73,6 +73,8 @@ def test_any_node_answers_for_the_cluster(cluster: Cluster) -> None:
         assert [row["node"] for row in rows] == ["n1@localhost"] * 2
         assert sorted(rows[1]["members"]) == ["n1@localhost", "n2@localhost", "n3@localhost"]
         assert [row["running"] for row in shown(peer, "/nodes")] == [True] * 3
+        memory = [shown(peer, f"/nodes/n{at}@localhost/memory")["memory"] for at in (1, 2, 3)]
+        assert all(parts["total"]["rss"] > parts["code"] > 0 for parts in memory)
     connection = nodes[2].connect()
     connection.channel().basic_consume("quorum", lambda *_: None, consumer_tag="third")
     (seen,) = eventually(lambda: shown(one, "/connections"), WAIT_S)
@@ -126,3 +128,40 @@ def test_members_come_and_go_over_http(cluster: Cluster) -> None:
     found = json.loads(body)
     assert found["status"] == "failed" and len(found["queues"]) >= 4
     nodes[1].broker.start()
+
+
+def test_the_overview_is_of_all_nodes(cluster: Cluster) -> None:
+    """What clients of each node did is added up, wherever a queue is, and each message once."""
+    nodes = started(cluster)
+    peers = [peer_of(node) for node in nodes]
+    done(peers[0], "PUT", "/queues/%2F/classic", {"durable": True}, 201)
+    done(peers[0], "PUT", "/queues/%2F/quorum", QUORUM, 201)
+    connections = [node.connect() for node in nodes]
+    for connection in connections:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for queue in ("classic", "quorum"):
+            for _ in range(3):
+                channel.basic_publish("", queue, b"abc")
+            method, _, _ = channel.basic_get(queue)
+            channel.basic_ack(method.delivery_tag)
+    wanted = {"publish": 18, "confirm": 18, "get": 6, "ack": 6, "deliver_get": 6}
+    ranges = "lengths_age=60&lengths_incr=5&msg_rates_age=60&msg_rates_incr=5"
+    for peer in peers:
+
+        def agrees(peer: Peer = peer) -> bool:
+            found = shown(peer, f"/overview?{ranges}")
+            stats = found["message_stats"]
+            newest = stats["publish_details"]["samples"][0]["sample"]
+            lengths = found["queue_totals"]["messages_details"]["samples"][0]["sample"]
+            return (
+                {name: stats[name] for name in wanted} == wanted
+                and found["queue_totals"]["messages"] == lengths == 12
+                and newest == 18
+                and found["object_totals"]["connections"] == 3
+                and found["churn_rates"]["connection_created"] == 3
+            )
+
+        assert eventually(agrees, WAIT_S), shown(peer, "/overview")
+    for connection in connections:
+        connection.close()

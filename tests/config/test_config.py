@@ -19,10 +19,17 @@ from warren.config.config import (
     ServerConfig,
     build,
     check_clients,
+    check_web,
     parse_lines,
 )
 from warren.errors import ConfigError
-from warren.server.settings import settings_from
+from warren.server.settings import (
+    management_plain,
+    management_tls,
+    prometheus_plain,
+    prometheus_tls,
+    settings_from,
+)
 
 
 def config(text: str, **options: object) -> ServerConfig:
@@ -323,6 +330,28 @@ def test_settings_of_tls_that_do_not_fit_together_are_refused(text: str, said: s
 def test_wrong_values_of_tls_say_what_is_allowed(text: str) -> None:
     with pytest.raises(ConfigError, match="allowed is"):
         config(text)
+
+
+@pytest.mark.parametrize("name", ["management", "prometheus"])
+def test_http_over_tls_takes_the_place_of_http_where_that_is_not_named(name: str) -> None:
+    plain = {"management": management_plain, "prometheus": prometheus_plain}[name]
+    encrypted = {"management": management_tls, "prometheus": prometheus_tls}[name]
+    assert plain(config("")) and encrypted(config("")) is None
+    text = f"{name}.ssl.port = 15671\n{name}.ssl.certfile = c\n{name}.ssl.keyfile = k\n"
+    alone = config(text + f"{name}.ssl.ip = 127.0.0.1\n{name}.ssl.versions.1 = tlsv1.3\n")
+    check_web(alone)
+    found = encrypted(alone)
+    assert found is not None and not plain(alone)
+    assert (found.host, found.port, found.tls.versions) == ("127.0.0.1", 15671, ("tlsv1.3",))
+    both = config(text + f"{name}.tcp.port = 8080\n")
+    assert plain(both) and encrypted(both) is not None
+    for wrong, said in (
+        (f"{name}.ssl.port = 15671", f"needs {name}.ssl.certfile"),
+        (f"{name}.ssl.verify = verify_peer", f"needs {name}.ssl.cacertfile"),
+        (f"{name}.ssl.fail_if_no_peer_cert = true", f"needs {name}.ssl.verify = verify_peer"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            check_web(config(wrong))
 
 
 def test_caches_follow_the_memory_limit() -> None:

@@ -46,9 +46,13 @@ LACKING: dict[str, str] = {
     "messages_ram": _STORES,
     "messages_ready_ram": _STORES,
     "messages_unacknowledged_ram": _STORES,
+    "disk_reads": _STORES,
+    "disk_reads_details": _STORES,
+    "disk_writes": _STORES,
+    "disk_writes_details": _STORES,
     "cluster_id": "the reserved property of messages is not kept of those published over HTTP",
 }
-"""Keys that Warren's bodies do not have anywhere, by why."""
+"""Keys that Warren's bodies do not have anywhere, by why; but for a node's `memory`, an object."""
 
 ADDED: dict[str, str] = {}
 """Keys that only Warren's have."""

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.http import talks_access, talks_operating, talks_topology
+from tests.http import talks_access, talks_figures, talks_operating, talks_topology
 from tests.http.talk import Talk
 
 FOLDER = Path(__file__).parent / "answers" / "rabbitmq-4.3"
 AREAS = {
     "access": talks_access.TALKS,
+    "figures": talks_figures.TALKS,
     "operating": talks_operating.TALKS,
     "topology": talks_topology.TALKS,
 }

@@ -16,6 +16,8 @@ READ = (
     *("/health/checks/alarms", "/health/checks/node-is-quorum-critical"),
     *("/exchanges/h/amq.topic/bindings/source", "/nodes/{node}", "/users/h.none/permissions"),
     *("/vhosts/h/connections", "/connections/username/guest", "/feature-flags/none"),
+    *("/nodes/{node}/memory", "/nodes/{node}/memory/relative"),
+    *("/auth/attempts/{node}/source", "/auth/hash_password/x"),
 )
 """What anybody may try to read; answers of some have much that is measured."""
 
@@ -28,6 +30,8 @@ NARROW = {
     "/vhosts": "name,tracing",
     "/vhosts/h": "name,tracing",
     "/definitions/h": "rabbitmq_version",
+    "/nodes/{node}/memory": "memory.strategy",
+    "/nodes/{node}/memory/relative": "memory.total",
 }
 
 
@@ -57,6 +61,10 @@ WRITE = (
     }),
     Ask("DELETE", "/queues/h/q/contents"),
     Ask("POST", "/rebalance/queues"),
+    Ask("DELETE", "/auth/attempts/{node}"),
+    Ask("DELETE", "/auth/attempts/{node}/source"),
+    Ask("DELETE", "/reset"),
+    Ask("DELETE", "/reset/{node}"),
     Ask("DELETE", "/bindings/h/e/e/q/q/k"),
     Ask("DELETE", "/exchanges/h/e"),
     Ask("DELETE", "/queues/h/q"),

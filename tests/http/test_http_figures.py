@@ -175,3 +175,108 @@ def test_clients_are_shown_and_closed(peer: Peer, channel: Any) -> None:
     assert closed.value.reply_code == 320 and "for the test" in closed.value.reply_text
     assert until(lambda: peer.raw(Ask("GET", path))[0] == 404)
     assert peer.raw(Ask("DELETE", "/queues/%2F/shown"))[0] == 204
+
+
+RANGES = "&".join(f"{kind}_age=60&{kind}_incr=5" for kind in ("lengths", "msg_rates", "data_rates"))
+
+
+def test_samples_follow_what_happens(peer: Peer, channel: Any) -> None:
+    """The newest sample comes to what is counted, and averages are those of the samples."""
+    queue, path = "sampled", f"/queues/%2F/sampled?{RANGES}"
+    channel.exchange_declare("sampled", "fanout")
+    channel.queue_declare(queue, durable=True)
+    channel.queue_bind(queue, "sampled")
+    channel.confirm_delivery()
+    for _ in range(10):
+        channel.basic_publish("sampled", "", b"abc")
+
+    def newest(where: str, *keys: str) -> Any:
+        found = shown(peer, where)
+        for key in keys:
+            found = found.get(key, {})
+        return found.get("samples", [{}])[0].get("sample")
+
+    assert until(lambda: newest(path, "message_stats", "publish_details") == 10)
+    found = shown(peer, path)
+    details = found["messages_details"]
+    samples = details["samples"]
+    assert [each["sample"] for each in samples] == sorted(
+        (each["sample"] for each in samples), reverse=True
+    )
+    assert samples[0]["sample"] == 10 and samples[-1]["sample"] == 0
+    moments = [each["timestamp"] for each in samples]
+    assert len(moments) == 13
+    assert all(new - old == 5_000 for new, old in zip(moments, moments[1:], strict=False))
+    assert details["avg"] == sum(each["sample"] for each in samples) / 13
+    assert details["avg_rate"] == 10 / 60
+    exchange = f"/exchanges/%2F/sampled?{RANGES}"
+    assert until(lambda: newest(exchange, "message_stats", "publish_out_details") == 10)
+    assert newest(exchange, "message_stats", "publish_in_details") == 10
+    assert newest(f"/overview?{RANGES}", "message_stats", "publish_details") >= 10
+    assert newest(f"/overview?{RANGES}", "queue_totals", "messages_ready_details") >= 10
+    assert newest(f"/vhosts/%2F?{RANGES}", "message_stats", "confirm_details") >= 10
+    assert peer.raw(Ask("DELETE", "/reset"))[0] == 204
+    assert newest(path, "message_stats", "publish_details") == 10, "what is now is known"
+    channel.queue_delete(queue)
+    channel.exchange_delete("sampled")
+    # Another one of that name begins anew.
+    channel.exchange_declare("sampled", "fanout")
+    assert "message_stats" not in shown(peer, exchange)
+    channel.exchange_delete("sampled")
+
+
+def test_rates_of_connections_and_channels(peer: Peer, channel: Any) -> None:
+    """They are looked at from when they are asked for on."""
+    (connection,) = (
+        row for row in shown(peer, "/connections") if row.get("user_provided_name") == "figures"
+    )
+    path = f"/connections/{quote(connection['name'], safe='')}"
+    (own,) = shown(peer, f"{path}/channels")
+    assert "message_stats" not in own
+    channel.confirm_delivery()
+    of_channel = f"/channels/{quote(own['name'], safe='')}?{RANGES}"
+    published = 0
+
+    def rates() -> Any:
+        nonlocal published
+        channel.basic_publish("amq.fanout", "", b"x" * 1_000)
+        published += 1
+        found = shown(peer, f"{path}?{RANGES}")
+        stats = shown(peer, of_channel)["message_stats"]
+        fast = found["recv_oct_details"]["rate"] > 0 and stats["publish_details"]["rate"] > 0
+        return fast and (found, stats)
+
+    found, stats = until(rates)
+    assert found["recv_oct_details"]["samples"][0]["sample"] > 0
+    assert stats["publish"] == stats["confirm"] == stats["drop_unroutable"] == published
+    assert 0 < stats["publish_details"]["samples"][0]["sample"] <= published
+    assert "deliver" not in stats, "it consumed nothing"
+
+
+def test_nodes_are_looked_at_over_time(peer: Peer, channel: Any) -> None:
+    path = f"/nodes/{peer.node}?node_stats_age=60&node_stats_incr=5"
+    found = until(
+        lambda: shown(peer, path)["mem_used_details"]["samples"][0]["sample"] and shown(peer, path)
+    )
+    assert found["mem_used_details"]["avg"] > 0 and found["connection_created"] >= 1
+    assert found["connection_created_details"]["samples"][0]["sample"] >= 0
+    parts = shown(peer, f"/nodes/{peer.node}/memory")["memory"]
+    total = parts.pop("total")["rss"]
+    assert parts.pop("strategy") == "rss"
+    assert sum(parts.values()) == total > parts["code"] > 0
+
+
+def test_attempts_to_log_in_are_counted(peer: Peer, channel: Any) -> None:
+    path = f"/auth/attempts/{peer.node}"
+    assert peer.raw(Ask("DELETE", path))[0] == 204
+    assert peer.raw(Ask("GET", "/whoami", user="nobody"))[0] == 401
+    (http,) = shown(peer, path)
+    assert (http["protocol"], http["auth_attempts"], http["auth_attempts_failed"]) == ("http", 2, 1)
+    with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+        pika.BlockingConnection(
+            pika.ConnectionParameters(
+                peer.host, peer.amqp_port, credentials=pika.PlainCredentials("nobody", "x")
+            )
+        )
+    (amqp,) = (row for row in shown(peer, path) if row["protocol"] == "amqp091")
+    assert (amqp["auth_attempts"], amqp["auth_attempts_succeeded"]) == (1, 0)

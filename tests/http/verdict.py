@@ -43,7 +43,11 @@ def differences(name: str, stored: list[Answer], said: list[Answer]) -> list[str
 def without(value: Any, keys: dict[str, str]) -> Any:
     """The same without some keys, wherever they stand."""
     if isinstance(value, dict):
-        return {key: without(item, keys) for key, item in value.items() if key not in keys}
+        return {
+            key: without(item, keys)
+            for key, item in value.items()
+            if key not in keys or (key == "memory" and isinstance(item, dict))
+        }
     if isinstance(value, list):
         return [without(item, keys) for item in value]
     return value

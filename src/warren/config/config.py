@@ -32,6 +32,14 @@ from warren.versions import NEWEST, OLDEST
 
 Value = int | float | str | bool
 
+INTERNAL: Final = "internal"
+OAUTH2: Final = "oauth2"
+BACKENDS: Final = {
+    INTERNAL: INTERNAL,
+    "rabbit_auth_backend_internal": INTERNAL,
+    OAUTH2: OAUTH2,
+    "rabbit_auth_backend_oauth2": OAUTH2,
+}
 MECHANISMS: Final = ("PLAIN", "AMQPLAIN", "EXTERNAL")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 PORT_DEFAULT: Final = 5672
@@ -90,6 +98,11 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         ssl_versions: Versions of TLS that may be spoken.
         ssl_cert_login_from: Which part of a certificate is the name of a user.
         auth_mechanisms: How clients may log in.
+        auth_backends: By what: `INTERNAL` for passwords, `OAUTH2` for tokens.
+        oauth2_resource_server_id, oauth2_scope_prefix, oauth2_additional_scopes_key,
+            oauth2_username_claims, oauth2_signing_keys, oauth2_default_key, oauth2_jwks_uri,
+            oauth2_issuer, oauth2_verify_aud, oauth2_algorithms, oauth2_https_cacertfile: How tokens
+            are looked at, see `server.tokens`.
         quorum_cluster_size: How many members of a new quorum queue vote.
         default_queue_type: The type of queues that are declared without one, if their vhost says
             nothing.
@@ -114,7 +127,16 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
             next and from a change of the cluster.
         management_port: The HTTP API's; 0 for none, -1 for the usual one if it is free.
         management_host: The address that it listens on; None for that of the other listeners.
+        management_ssl_port: The same over TLS; 0 for none. With it alone, the other is not there.
+        management_ssl_host: As `management_host`.
+        management_ssl_cacertfile, management_ssl_certfile, management_ssl_keyfile,
+            management_ssl_password, management_ssl_verify, management_ssl_fail_if_no_peer_cert,
+            management_ssl_versions: For that, as the same of listeners for clients.
         prometheus_port, prometheus_host: The same of scrapes of metrics.
+        prometheus_ssl_port, prometheus_ssl_host, prometheus_ssl_cacertfile,
+            prometheus_ssl_certfile, prometheus_ssl_keyfile, prometheus_ssl_password,
+            prometheus_ssl_verify, prometheus_ssl_fail_if_no_peer_cert, prometheus_ssl_versions:
+            The same of these over TLS.
         prometheus_path: Under which metrics are.
         prometheus_per_object: Whether this path itself answers with each thing by itself.
         prometheus_authentication: Whether those who scrape have to say who they are.
@@ -163,6 +185,18 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     ssl_versions: tuple[str, ...] = ("tlsv1.3", "tlsv1.2")
     ssl_cert_login_from: str = "distinguished_name"
     auth_mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN")
+    auth_backends: tuple[str, ...] = (INTERNAL,)
+    oauth2_resource_server_id: str = ""
+    oauth2_scope_prefix: str | None = None
+    oauth2_additional_scopes_key: str = ""
+    oauth2_username_claims: tuple[str, ...] = ("sub", "client_id")
+    oauth2_signing_keys: tuple[tuple[str, str], ...] = ()
+    oauth2_default_key: str = ""
+    oauth2_jwks_uri: str = ""
+    oauth2_issuer: str = ""
+    oauth2_verify_aud: bool = True
+    oauth2_algorithms: tuple[str, ...] = ()
+    oauth2_https_cacertfile: str = ""
     quorum_cluster_size: int = 3
     default_queue_type: str = DEFAULT.name
     quorum_relaxed_checks: bool = False
@@ -183,8 +217,26 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     reconciliation_trigger_interval: int = 10_000
     management_port: int = -1
     management_host: str | None = None
+    management_ssl_port: int = 0
+    management_ssl_host: str | None = None
+    management_ssl_cacertfile: str = ""
+    management_ssl_certfile: str = ""
+    management_ssl_keyfile: str = ""
+    management_ssl_password: str = ""
+    management_ssl_verify: str = "verify_none"
+    management_ssl_fail_if_no_peer_cert: bool = False
+    management_ssl_versions: tuple[str, ...] = ("tlsv1.3", "tlsv1.2")
     prometheus_port: int = -1
     prometheus_host: str | None = None
+    prometheus_ssl_port: int = 0
+    prometheus_ssl_host: str | None = None
+    prometheus_ssl_cacertfile: str = ""
+    prometheus_ssl_certfile: str = ""
+    prometheus_ssl_keyfile: str = ""
+    prometheus_ssl_password: str = ""
+    prometheus_ssl_verify: str = "verify_none"
+    prometheus_ssl_fail_if_no_peer_cert: bool = False
+    prometheus_ssl_versions: tuple[str, ...] = ("tlsv1.3", "tlsv1.2")
     prometheus_path: str = "/metrics"
     prometheus_per_object: bool = False
     prometheus_authentication: bool = False
@@ -408,6 +460,27 @@ class Setting(NamedTuple):
     help: str
 
 
+def _web_tls(prefix: str, what: str) -> tuple[Setting, ...]:
+    """The keys of a listener for HTTP over TLS."""
+    return (
+        Setting(f"{prefix}.ssl.port", f"{prefix}_ssl_port", parse_port,
+                f"port of {what} over TLS; with no {prefix}.tcp.port, only over TLS"),
+        Setting(f"{prefix}.ssl.ip", f"{prefix}_ssl_host", parse_host, "its address"),
+        Setting(f"{prefix}.ssl.cacertfile", f"{prefix}_ssl_cacertfile", _word,
+                "authorities of clients' certificates there, PEM"),
+        Setting(f"{prefix}.ssl.certfile", f"{prefix}_ssl_certfile", _word,
+                "the certificate that clients see there, PEM"),
+        Setting(f"{prefix}.ssl.keyfile", f"{prefix}_ssl_keyfile", _word, "its key, PEM"),
+        Setting(f"{prefix}.ssl.password", f"{prefix}_ssl_password", _word,
+                "the password of that file"),
+        Setting(f"{prefix}.ssl.verify", f"{prefix}_ssl_verify",
+                _one_of("verify_peer", "verify_none"),
+                "verify_peer: clients there are asked for a certificate"),
+        Setting(f"{prefix}.ssl.fail_if_no_peer_cert", f"{prefix}_ssl_fail_if_no_peer_cert", _truth,
+                "true: clients without one are refused there"),
+    )  # fmt: skip
+
+
 YEAR_MS: Final = 31_536_000_000
 _RECONCILIATION: Final = "quorum_queue.continuous_membership_reconciliation"
 _BYTES_MAX: Final = 2**63 - 1
@@ -458,6 +531,8 @@ SETTINGS: Final = (
             "true: that path answers with each queue and client by itself, as per-object does"),
     Setting("prometheus.authentication.enabled", "prometheus_authentication", _truth,
             "true: scrapes need a user who may monitor"),
+    *_web_tls("management", "the HTTP API"),
+    *_web_tls("prometheus", "metrics"),
     Setting("log.level", "log_level", _level, "least important level that is logged"),
     Setting("log.console.level", "log_level", _level, "the same"),
     Setting("cluster.host", "cluster_host", parse_host, "where other nodes reach this one"),
@@ -483,6 +558,22 @@ SETTINGS: Final = (
     Setting("ssl_cert_login_from", "ssl_cert_login_from",
             _one_of("distinguished_name", "common_name"),
             "what of a certificate is the name of the user, for EXTERNAL"),
+    Setting("auth_oauth2.resource_server_id", "oauth2_resource_server_id", _word,
+            "the audience that tokens have to name, and what their scopes begin with"),
+    Setting("auth_oauth2.scope_prefix", "oauth2_scope_prefix", str,
+            "what scopes begin with, instead of the same with a dot"),
+    Setting("auth_oauth2.additional_scopes_key", "oauth2_additional_scopes_key", _word,
+            "a further claim of tokens that has scopes"),
+    Setting("auth_oauth2.default_key", "oauth2_default_key", _word,
+            "the id of the key of tokens that name none"),
+    Setting("auth_oauth2.jwks_uri", "oauth2_jwks_uri", _word, "where the issuer's keys are"),
+    Setting("auth_oauth2.jwks_url", "oauth2_jwks_uri", _word, "the same"),
+    Setting("auth_oauth2.issuer", "oauth2_issuer", _word,
+            "who issues tokens; where its keys are its discovery document says"),
+    Setting("auth_oauth2.verify_aud", "oauth2_verify_aud", _truth,
+            "false: tokens need not name the audience"),
+    Setting("auth_oauth2.https.cacertfile", "oauth2_https_cacertfile", _word,
+            "authorities of the issuer's certificate, PEM"),
     Setting("cluster.labels.host", "label_host", _label,
             "the machine this node is on, where several may share one"),
     Setting("cluster.labels.zone", "label_zone", _label, "the availability zone this node is in"),
@@ -536,13 +627,42 @@ PATTERNS: Final = (
     ("listeners.ssl.default", "port for AMQP 0-9-1 over TLS on every interface"),
     ("listeners.ssl.NAME", "a port, address:port or [IPv6 address]:port; as many as you like"),
     ("ssl_options.versions.N", "tlsv1.2 or tlsv1.3; all that may be spoken (default: both)"),
+    ("management.ssl.versions.N", "the same of the HTTP API"),
+    ("prometheus.ssl.versions.N", "the same of metrics"),
     ("auth_mechanisms.N", "PLAIN, AMQPLAIN or EXTERNAL; all there are (default: the first two)"),
+    ("auth_backends.N", "internal (passwords) or oauth2 (tokens); all there are"),
+    ("auth_oauth2.signing_keys.ID", "a file with the public key of that id, PEM"),
+    ("auth_oauth2.algorithms.N", "how tokens may be signed, such as RS256 (default: with keys)"),
+    ("auth_oauth2.preferred_username_claims.N", "claims that name the user, the first there is"),
     ("loopback_users.NAME", "true: this user may connect from this machine only"),
     ("loopback_users", "none: no user is bound to this machine"),
     ("cluster_formation.classic_config.nodes.N", "name@host:port, the same list on all nodes"),
     ("cluster_formation.peer_discovery_backend", "classic_config"),
 )
 """Keys that are more than one field's value, with what they do."""
+
+TLS_VERSIONS: Final = {
+    "ssl_options.versions": "ssl_versions",
+    "management.ssl.versions": "management_ssl_versions",
+    "prometheus.ssl.versions": "prometheus_ssl_versions",
+}
+"""Fields by the beginnings of the keys that list their values."""
+
+LISTS: Final = {
+    "auth_backends": "auth_backends",
+    "auth_oauth2.signing_keys": "oauth2_signing_keys",
+    "auth_oauth2.algorithms": "oauth2_algorithms",
+    "auth_oauth2.preferred_username_claims": "oauth2_username_claims",
+}
+"""Fields by the beginnings of the keys that list their values, of how clients log in."""
+
+
+def _listed_word(head: str, name: str, text: str) -> object:
+    """One value of a list; of a key, its id and its file."""
+    if head == "auth_backends":
+        return BACKENDS[_one_of(*BACKENDS)(text)]
+    return (name, _word(text)) if head.endswith("keys") else _word(text)
+
 
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 
@@ -647,8 +767,9 @@ def build(
     listeners: dict[str, tuple[str, int]] = {}
     tls_listeners: dict[str, tuple[str, int]] = {}
     without_tls = True
-    versions: dict[str, str] = {}
+    versions: dict[str, dict[str, str]] = {}
     mechanisms: dict[str, str] = {}
+    lists: dict[str, dict[str, object]] = {}
     loopback = {"guest": True}
     nodes: dict[str, tuple[str, str, int]] = {}
     for entry in entries:
@@ -663,8 +784,10 @@ def build(
                 without_tls = _one_of("none")(entry.value) != "none"
             elif head == "listeners.ssl":
                 tls_listeners[name] = _address(entry.value)
-            elif head == "ssl_options.versions":
-                versions[name] = _one_of(*VERSIONS)(entry.value)
+            elif head in TLS_VERSIONS:
+                versions.setdefault(head, {})[name] = _one_of(*VERSIONS)(entry.value)
+            elif head in LISTS:
+                lists.setdefault(LISTS[head], {})[name] = _listed_word(head, name, entry.value)
             elif head == "auth_mechanisms":
                 mechanisms[name] = _one_of(*MECHANISMS)(entry.value)
             elif head == "cluster_formation.classic_config.nodes":
@@ -713,8 +836,10 @@ def build(
         "tls_listeners": tuple(tls_listeners.values()),
         "loopback_users": tuple(user for user, bound in loopback.items() if bound),
     }
-    if versions:
-        values["ssl_versions"] = tuple({versions[key]: None for key in sorted(versions)})
+    for head, named in versions.items():
+        values[TLS_VERSIONS[head]] = tuple({named[key]: None for key in sorted(named)})
+    for field, items in lists.items():
+        values[field] = tuple(dict.fromkeys(items[key] for key in sorted(items)))
     if mechanisms:
         values["auth_mechanisms"] = tuple({mechanisms[key]: None for key in sorted(mechanisms)})
     return msgspec.convert(values, ServerConfig)
@@ -733,6 +858,14 @@ def check_clients(built: ServerConfig) -> None:
             "listeners.ssl needs ssl_options.certfile and ssl_options.keyfile, the certificate "
             "that clients see"
         )
+    if OAUTH2 in built.auth_backends and not built.oauth2_resource_server_id:
+        raise ConfigError("auth_backends = oauth2 needs auth_oauth2.resource_server_id")
+    keys = (built.oauth2_signing_keys, built.oauth2_jwks_uri, built.oauth2_issuer)
+    if OAUTH2 in built.auth_backends and not any(keys):
+        raise ConfigError(
+            "auth_backends = oauth2 needs the keys of tokens: auth_oauth2.signing_keys, "
+            "auth_oauth2.jwks_uri or auth_oauth2.issuer"
+        )
     if built.ssl_verify == "verify_peer" and not built.ssl_cacertfile:
         raise ConfigError(
             "ssl_options.verify = verify_peer needs ssl_options.cacertfile, by which certificates "
@@ -742,6 +875,36 @@ def check_clients(built: ServerConfig) -> None:
         raise ConfigError(
             "ssl_options.fail_if_no_peer_cert = true needs ssl_options.verify = verify_peer"
         )
+
+
+def check_web(built: ServerConfig) -> None:
+    """Refuse settings of listeners for HTTP that do not fit together.
+
+    Raises:
+        ConfigError: Says which.
+    """
+    for name in ("management", "prometheus"):
+        port, certificate, key, authorities, verify, required = (
+            getattr(built, f"{name}_ssl_{field}")
+            for field in (
+                *("port", "certfile", "keyfile", "cacertfile"),
+                *("verify", "fail_if_no_peer_cert"),
+            )
+        )
+        if port and not (certificate and key):
+            raise ConfigError(
+                f"{name}.ssl.port needs {name}.ssl.certfile and {name}.ssl.keyfile, the "
+                "certificate that clients see"
+            )
+        if verify == "verify_peer" and not authorities:
+            raise ConfigError(
+                f"{name}.ssl.verify = verify_peer needs {name}.ssl.cacertfile, by which "
+                "certificates are verified"
+            )
+        if required and verify != "verify_peer":
+            raise ConfigError(
+                f"{name}.ssl.fail_if_no_peer_cert = true needs {name}.ssl.verify = verify_peer"
+            )
 
 
 def check_cluster(built: ServerConfig) -> None:

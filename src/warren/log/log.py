@@ -175,6 +175,10 @@ class Log:
         """Whether nothing is gathered and no write is under way."""
         return self._writer().idle
 
+    def cached_bytes(self) -> int:
+        """What bodies that are kept in memory take there."""
+        return int(self._store.cache.size_bytes)
+
     def set_disk_free_limit(self, limit_bytes: int) -> None:
         """Count the disk as full from now on when less than this is free."""
         self._store.config.disk_free_limit_bytes = limit_bytes

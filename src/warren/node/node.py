@@ -29,6 +29,7 @@ from warren.log.batch import Batch
 from warren.log.listener import LogListener
 from warren.log.log import Log
 from warren.log.runlist import LiveRuns
+from warren.metadata.grants import TokenVerifier, like_token
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.permissions import IMPERSONATOR
 from warren.node.alarms import AlarmNotices
@@ -94,6 +95,7 @@ class Node(Loop):
         needs_turn: Whether something waits for `turn`.
         deferring: Whether entries that no client waits for are not on their way to disk yet; they
             go with the next that one does wait for, or with `flush_deferred`.
+        tokens: Sees what tokens say that clients log in by; None where they do not.
         failure: Why the node has to stop, or None; nothing is confirmed once it is set.
     """
 
@@ -109,6 +111,7 @@ class Node(Loop):
     ) -> None:
         self.settings = settings
         self.traffic = Traffic()
+        self.tokens: TokenVerifier | None = None
         self.needs_turn = False
         self.turn_planned: bool = False
         self.deferring: bool = False
@@ -634,16 +637,34 @@ class Node(Loop):
 
     def login_waits(self, user: str, password: str, listener: LoginListener) -> bool:
         """Whether it takes a while to check a password."""
+        tokens = self.tokens
+        if tokens is not None and (tokens.alone or like_token(password)):
+            return False
         return self._logins.wait(user, password.encode("utf-8", "surrogateescape"), listener)
 
     def login(self, user: str, password: str, host: str) -> Login | None:
         """Check name and password, and from where a loopback-only user comes."""
+        tokens = self.tokens
+        if tokens is not None and (tokens.alone or like_token(password)):
+            grants = tokens.verify(password)
+            return None if grants is None else Login(grants.user, host, grants)
         secret = password.encode("utf-8", "surrogateescape")
         # The setting of today counts, and not the one with which the user was made.
         if not self._may_come_from(user, host):
             return None
         record = self.store.authority.authenticate(user, secret, True)
         return None if record is None else Login(user, host)
+
+    def renew_login(self, login: Login, secret: str) -> bool:
+        """Let a client go on by another token."""
+        grants = login.grants
+        if grants is None:
+            return True
+        renewed = None if self.tokens is None else self.tokens.verify(secret)
+        if renewed is None or renewed.user != login.user:
+            return False
+        grants.renew(renewed)
+        return True
 
     def login_certified(self, user: str, host: str) -> Login | None:
         """Check that there is a user, whom a certificate names, and from where it comes."""
@@ -669,9 +690,14 @@ class Node(Loop):
         authority = self.store.authority
         authority.vhost(vhost)
         self.usage.check_connection(login.user, vhost)
-        authority.check_vhost(login.user, vhost)
-        user = self.metadata.users.get(login.user)
-        impersonates = user is not None and IMPERSONATOR in user.tags
+        grants = login.grants
+        if grants is None:
+            authority.check_vhost(login.user, vhost)
+            user = self.metadata.users.get(login.user)
+            impersonates = user is not None and IMPERSONATOR in user.tags
+        else:
+            grants.check_vhost(vhost)
+            impersonates = IMPERSONATOR in grants.tags
         identity = self._identities.take(self.cluster.session)
         self.usage.connected(login.user, vhost, 1)
         self.traffic.connections_opened += 1
@@ -683,6 +709,7 @@ class Node(Loop):
             login.user,
             identity,
             impersonates,
+            grants=grants,
         )
 
     def pulse_later(self, connection: ClientConnection, at_ms: int) -> None:

@@ -88,9 +88,12 @@ class Reactions:
             self._hosting.deleted(record)
             if self._counts(record):
                 self._loop.traffic.queues_deleted += 1
+        for exchange in outcome.deleted_exchanges:
+            self._loop.traffic.forget_exchange(exchange.vhost, exchange.name)
         if outcome.vhosts_changed:
             self._queues.keep_vhosts(self._evictions.vhosts_in_use())
         if outcome.deleted_vhost is not None:
+            self._loop.traffic.forget_vhost(outcome.deleted_vhost)
             self._evictions.vhost_deleted(outcome.deleted_vhost)
         if outcome.deleted_user is not None:
             self._evictions.user_deleted(outcome.deleted_user)

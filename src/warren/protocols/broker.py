@@ -14,6 +14,7 @@ from warren.limits import (
     TURN_CHANGES_MAX,
 )
 from warren.log.config import LogConfig
+from warren.metadata.grants import Grants
 from warren.protocols.client import ClientConnection, EndOfTurn
 from warren.protocols.output import OutputHost
 from warren.queues.fifo.live import PART_RUNS
@@ -31,11 +32,16 @@ ELSEWHERE_SHIFT: Final = 2
 
 @final
 class Login:
-    """Who logged in."""
+    """Who logged in.
 
-    def __init__(self, user: str, host: str) -> None:
+    Attributes:
+        grants: What they may do by a token; None for what the tables say.
+    """
+
+    def __init__(self, user: str, host: str, grants: Grants | None = None) -> None:
         self.user: str = user
         self.host: str = host
+        self.grants: Grants | None = grants
 
 
 @final
@@ -190,6 +196,13 @@ class Broker(Host, OutputHost):
     @abstractmethod
     def login(self, user: str, password: str, host: str) -> Login | None:
         """Check who a client says it is; None if it may not come in."""
+
+    @abstractmethod
+    def renew_login(self, login: Login, secret: str) -> bool:
+        """Let a client go on by another token; whether that is good, and of the same user.
+
+        One that came in by a password needs no other.
+        """
 
     @abstractmethod
     def login_certified(self, user: str, host: str) -> Login | None:

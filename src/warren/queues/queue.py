@@ -401,6 +401,10 @@ class Queue:
     def counts(self) -> Counts | None:
         """What it holds, for operators; None where only another node knows."""
 
+    def own_body_bytes(self) -> i64:
+        """What bodies take that the queue itself has in memory, and not the log's cache."""
+        return 0
+
     def standing(self, consumer_id: i64) -> str:
         """How a consumer of this node stands, in RabbitMQ's words for its activity."""
         return "up"

@@ -121,11 +121,13 @@ class ExchangeTraffic:
     """What all clients of this node published through one exchange.
 
     Attributes:
+        routed: To how many queues these messages went, all counts added up.
         forgotten: Whether it is counted anew elsewhere.
     """
 
     def __init__(self) -> None:
         self.counts: PublishedTraffic = PublishedTraffic()
+        self.routed: i64 = 0
         self.forgotten: bool = False
 
 
@@ -287,6 +289,18 @@ class Traffic:
                 self.exchanges.clear()
             found = self.exchanges[(vhost, name)] = ExchangeTraffic()
         return found
+
+    def forget_exchange(self, vhost: str, name: str) -> None:
+        """Count anew what is published through an exchange of a name: the former one is gone."""
+        gone = self.exchanges.pop((vhost, name), None)
+        if gone is not None:
+            gone.forgotten = True
+
+    def forget_vhost(self, vhost: str) -> None:
+        """The same of all exchanges of a vhost."""
+        for of, name in list(self.exchanges):
+            if of == vhost:
+                self.forget_exchange(of, name)
 
     def of_deaths(self, queue_type: QueueType, kept: bool) -> DeathTraffic:
         """What died in queues of a type; kept there until it was elsewhere, or not."""

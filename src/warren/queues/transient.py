@@ -226,6 +226,10 @@ class TransientQueue(LossyQueue):
                 self.host.do_in_parts(Forgetting(pages, self._residents.all()))
         self._resume_readers()
 
+    def own_body_bytes(self) -> i64:
+        """What bodies take in memory."""
+        return self.resident_bytes
+
     def congested(self) -> bool:
         """Whether its consumers are behind, or where it rejects to.
 

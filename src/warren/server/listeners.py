@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from warren.admin.service.rows import Listener
 from warren.admin.service.service import AdminService
@@ -14,12 +15,20 @@ from warren.server.client_log import ClientLog
 from warren.server.clients import ClientProtocol, Reception
 from warren.server.listening import Answering, LateListener, why_not_listening
 from warren.server.settings import (
+    WebTls,
     bind_host,
     client_tls_from,
     management_address,
+    management_plain,
+    management_tls,
     prometheus_address,
+    prometheus_plain,
+    prometheus_tls,
 )
 from warren.server.tls_listener import TlsListener
+
+if TYPE_CHECKING:
+    from warren.admin.http.listener import HttpListener
 
 log = logging.getLogger("warren")
 
@@ -27,8 +36,11 @@ HTTP_CLOSE_SECONDS = 1.0
 """How long requests over HTTP get to end at an orderly stop."""
 HTTP_BACKLOG = 256
 """Connections that the kernel keeps until they are accepted."""
+HTTPS_HANDSHAKE_SECONDS = 10.0
 ANY_INTERFACE = "[::]"
 AMQP_PURPOSE = "AMQP 0-9-1"
+HTTP_PURPOSE = "HTTP API"
+METRICS_PURPOSE = "Prometheus metrics"
 
 
 class Listeners:
@@ -63,6 +75,8 @@ class Listeners:
         self._clients: list[asyncio.Server | TlsListener] = []
         self._http: LateListener | None = None
         self._metrics: LateListener | None = None
+        self._encrypted: list[tuple[TlsListener, HttpListener]] = []
+        """What HTTP over TLS is listened for with, and what answers there."""
         self._sampling: asyncio.Task[None] | None = None
         """Looks at the counters of queues all the time, for rates that the HTTP API shows."""
 
@@ -104,19 +118,29 @@ class Listeners:
         """Let operators and applications ask over HTTP, unless that is switched off.
 
         Raises:
-            ConfigError: The address that the configuration names cannot be listened on.
+            ConfigError: An address that the configuration names cannot be listened on, or a
+                certificate or key cannot be used.
         """
-        port = self._config.management_port
-        if port == 0:
-            return
         connections_max = self._http_connections_max
 
-        def load() -> Callable[[], Answering]:
+        def load() -> Callable[[], HttpListener]:
             from warren.admin.http.application import Application
             from warren.admin.http.listener import HttpListener
 
             return lambda: HttpListener(Application(service), connections_max)
 
+        encrypted = management_tls(self._config)
+        if encrypted is not None:
+            await self._listen_over_tls(load, encrypted)
+        if management_plain(self._config):
+            self._http = await self._listen_for_web(load)
+        if self._http is not None or encrypted is not None:
+            self._sampling = self._loop.create_task(service.statistics.run())
+
+    async def _listen_for_web(
+        self, load: Callable[[], Callable[[], Answering]]
+    ) -> LateListener | None:
+        """Listen for the HTTP API without TLS; None where another has a port nobody asked for."""
         host, port = management_address(self._config)
         listener = LateListener(self._loop, load)
         try:
@@ -129,22 +153,19 @@ class Listeners:
                 "%s; until --management-port names a free port, there is no HTTP API",
                 text.partition(";")[0],
             )
-            return
-        self._http = listener
-        self._sampling = self._loop.create_task(service.statistics.run())
+            return None
+        return listener
 
     async def listen_for_scrapes(self, service: AdminService) -> None:
         """Let Prometheus ask for metrics, unless that is switched off.
 
         Raises:
-            ConfigError: The address that the configuration names cannot be listened on.
+            ConfigError: As `listen_for_http`.
         """
         config = self._config
-        if config.prometheus_port == 0:
-            return
         connections_max = self._http_connections_max
 
-        def load() -> Callable[[], Answering]:
+        def load() -> Callable[[], HttpListener]:
             from warren.admin.http.listener import HttpListener
             from warren.admin.metrics.application import MetricsApplication
 
@@ -158,6 +179,11 @@ class Listeners:
                 connections_max,
             )
 
+        encrypted = prometheus_tls(config)
+        if encrypted is not None:
+            await self._listen_over_tls(load, encrypted)
+        if not prometheus_plain(config):
+            return
         host, port = prometheus_address(config)
         listener = LateListener(self._loop, load)
         try:
@@ -172,6 +198,27 @@ class Listeners:
             )
             return
         self._metrics = listener
+
+    async def _listen_over_tls(
+        self, load: Callable[[], Callable[[], HttpListener]], where: WebTls
+    ) -> None:
+        """Let clients ask over TLS; what answers is loaded at once."""
+        answering = load()()
+        listener = TlsListener(
+            self._loop,
+            where.tls.context(),
+            HTTPS_HANDSHAKE_SECONDS,
+            answering.connection,
+            self._client_log.warn,
+        )
+        try:
+            await listener.listen(where.host, where.port)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen on {where.host or '*'}:{where.port}: {why_not_listening(error)}"
+            ) from error
+        answering.begin()
+        self._encrypted.append((listener, answering))
 
     def stop_clients(self) -> None:
         """Let no client come any more; those that are here stay."""
@@ -188,13 +235,18 @@ class Listeners:
         for listener in (self._http, self._metrics):
             if listener is not None:
                 await listener.close(HTTP_CLOSE_SECONDS)
+        for encrypted, answering in self._encrypted:
+            encrypted.close()
+            await answering.close(HTTP_CLOSE_SECONDS)
 
     def announce(self) -> None:
         """Write to the log where requests over HTTP are answered."""
-        if self._http is not None:
-            log.info("the HTTP API answers on %s:%d", *management_address(self._config))
-        if self._metrics is not None:
-            log.info("metrics are answered on %s:%d", *prometheus_address(self._config))
+        for protocol, _, host, port in self._web():
+            over = " over TLS" if protocol.startswith("https") else ""
+            if protocol.endswith("prometheus"):
+                log.info("metrics are answered on %s:%d%s", host, port, over)
+            else:
+                log.info("the HTTP API answers on %s:%d%s", host, port, over)
 
     def rows(self, cluster_port: int) -> Iterator[Listener]:
         """What operators are told of each.
@@ -222,22 +274,31 @@ class Listeners:
                     port=port,
                     purpose=purpose,
                 )
-        for protocol, purpose, listener, (host, port) in (
-            ("http", "HTTP API", self._http, management_address(config)),
+        for protocol, purpose, host, port in self._web():
+            yield Listener(
+                protocol=protocol,
+                interface=host or ANY_INTERFACE,
+                port=port,
+                purpose=purpose,
+            )
+
+    def _web(self) -> Iterator[tuple[str, str, str, int]]:
+        """What is listened for over HTTP: protocol, purpose, address and port of each."""
+        config = self._config
+        for protocol, purpose, plain, address, encrypted in (
+            ("", HTTP_PURPOSE, self._http, management_address(config), management_tls(config)),
             (
-                "http/prometheus",
-                "Prometheus metrics",
+                "/prometheus",
+                METRICS_PURPOSE,
                 self._metrics,
                 prometheus_address(config),
+                prometheus_tls(config),
             ),
         ):
-            if listener is not None:
-                yield Listener(
-                    protocol=protocol,
-                    interface=host or ANY_INTERFACE,
-                    port=port,
-                    purpose=purpose,
-                )
+            if plain is not None:
+                yield f"http{protocol}", purpose, *address
+            if encrypted is not None:
+                yield f"https{protocol}", f"{purpose} over TLS", encrypted.host, encrypted.port
 
     def addresses(self) -> list[str]:
         """Where clients connect to, in words."""

@@ -60,6 +60,7 @@ from warren.server.settings import (
     bind_host,
     settings_from,
     tls_from,
+    tokens_from,
 )
 from warren.server.stopping import Signals, StopWatch
 from warren.server.system import (
@@ -69,6 +70,7 @@ from warren.server.system import (
     resident_bytes,
     total_memory_bytes,
 )
+from warren.server.tokens import JwtVerifier
 from warren.server.turns import NodeTurns
 from warren.server.waiting import waits_for
 
@@ -190,6 +192,9 @@ class Server(OperatorHost):
             self._client_log.warn,
             self.network,
         )
+        tokens = tokens_from(config)
+        self._tokens = None if tokens is None else JwtVerifier(tokens, self.node.monotonic_ms)
+        self.node.tokens = self._tokens
         self._turns.serve(self.node)
         self._reception = Reception(
             self.node,
@@ -227,6 +232,8 @@ class Server(OperatorHost):
         if self._identity.former_uid and not self._stopping.done():
             await self._be_known()
         if not self._stopping.done():
+            if self._tokens is not None:
+                self._tokens.fetch_soon()
             # First, since to load what it takes holds up the loop for a moment.
             await self._listeners.listen_for_http(self._service)
             await self._listeners.listen_for_scrapes(self._service)

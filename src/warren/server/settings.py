@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from warren.config.client_tls import ClientTls
 from warren.config.config import (
     CLUSTER_PORT_DEFAULT,
+    INTERNAL,
     MANAGEMENT_PORT_DEFAULT,
+    OAUTH2,
     PROMETHEUS_PORT_DEFAULT,
     ServerConfig,
 )
@@ -13,6 +17,7 @@ from warren.config.peer_tls import PeerTls, peer_tls
 from warren.log.config import LogConfig
 from warren.protocols.broker import Settings
 from warren.server.system import total_memory_bytes
+from warren.server.tokens import ALGORITHMS, TokenSettings
 
 LOG_FILES = 8
 """`raft.wal_max_size_bytes` is cut into this many files, to reclaim space in small steps."""
@@ -42,6 +47,89 @@ def prometheus_address(config: ServerConfig) -> tuple[str, int]:
     """Where scrapes of metrics are answered; unless it is told otherwise, beside clients."""
     host = bind_host(config) if config.prometheus_host is None else config.prometheus_host
     return host, config.prometheus_port if config.prometheus_port > 0 else PROMETHEUS_PORT_DEFAULT
+
+
+def management_plain(config: ServerConfig) -> bool:
+    """Whether the HTTP API listens without TLS; by default it does where it does not with TLS."""
+    return config.management_port > 0 or (
+        config.management_port < 0 and not config.management_ssl_port
+    )
+
+
+def prometheus_plain(config: ServerConfig) -> bool:
+    """Whether scrapes of metrics are answered without TLS, as `management_plain`."""
+    return config.prometheus_port > 0 or (
+        config.prometheus_port < 0 and not config.prometheus_ssl_port
+    )
+
+
+class WebTls(NamedTuple):
+    """Where HTTP over TLS is listened for, and how it is encrypted."""
+
+    host: str
+    port: int
+    tls: ClientTls
+
+
+def management_tls(config: ServerConfig) -> WebTls | None:
+    """Where the HTTP API listens over TLS, if it does."""
+    if not config.management_ssl_port:
+        return None
+    host = config.management_ssl_host
+    return WebTls(
+        bind_host(config) if host is None else host,
+        config.management_ssl_port,
+        ClientTls(
+            config.management_ssl_certfile,
+            config.management_ssl_keyfile,
+            config.management_ssl_password,
+            config.management_ssl_cacertfile,
+            config.management_ssl_verify == "verify_peer",
+            config.management_ssl_fail_if_no_peer_cert,
+            config.management_ssl_versions,
+        ),
+    )
+
+
+def prometheus_tls(config: ServerConfig) -> WebTls | None:
+    """Where scrapes of metrics are answered over TLS, if they are."""
+    if not config.prometheus_ssl_port:
+        return None
+    host = config.prometheus_ssl_host
+    return WebTls(
+        bind_host(config) if host is None else host,
+        config.prometheus_ssl_port,
+        ClientTls(
+            config.prometheus_ssl_certfile,
+            config.prometheus_ssl_keyfile,
+            config.prometheus_ssl_password,
+            config.prometheus_ssl_cacertfile,
+            config.prometheus_ssl_verify == "verify_peer",
+            config.prometheus_ssl_fail_if_no_peer_cert,
+            config.prometheus_ssl_versions,
+        ),
+    )
+
+
+def tokens_from(config: ServerConfig) -> TokenSettings | None:
+    """How tokens are looked at that clients log in by, if they do."""
+    if OAUTH2 not in config.auth_backends:
+        return None
+    prefix = config.oauth2_scope_prefix
+    return TokenSettings(
+        alone=INTERNAL not in config.auth_backends,
+        resource_server_id=config.oauth2_resource_server_id,
+        scope_prefix=f"{config.oauth2_resource_server_id}." if prefix is None else prefix,
+        extra_scopes_key=config.oauth2_additional_scopes_key,
+        user_claims=config.oauth2_username_claims,
+        key_files=config.oauth2_signing_keys,
+        default_key=config.oauth2_default_key,
+        jwks_uri=config.oauth2_jwks_uri,
+        issuer=config.oauth2_issuer,
+        verify_audience=config.oauth2_verify_aud,
+        algorithms=config.oauth2_algorithms or ALGORITHMS,
+        ca_file=config.oauth2_https_cacertfile,
+    )
 
 
 def tls_from(config: ServerConfig) -> PeerTls | None:

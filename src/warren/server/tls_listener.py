@@ -12,7 +12,6 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from warren.server.clients import ClientProtocol
 from warren.server.listening import open_sockets
 
 BACKLOG = 4_096
@@ -32,7 +31,7 @@ class TlsListener:
         loop: asyncio.AbstractEventLoop,
         context: ssl.SSLContext,
         handshake_seconds: float,
-        made: Callable[[], ClientProtocol],
+        made: Callable[[], asyncio.BaseProtocol],
         warn: Callable[[str], None],
     ) -> None:
         """Begin with no address.

@@ -19,6 +19,7 @@ from warren.message.properties import MessageProperties, parse_life, plain_life,
 from warren.metadata import checks
 from warren.metadata.commands import Command, DeclareDelayed
 from warren.metadata.exchange_checks import check_exchange_type
+from warren.metadata.grants import Grants
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.names import (
     RESERVED_PREFIX,
@@ -171,6 +172,10 @@ class Deleting(PendingReply):
             self._change.pending.refused(Refusal(NOT_FOUND, self._queue.absence()))
 
 
+RENEWALS_SHIFT: Final = 40
+"""Generations of routes have so many bits below the count of tokens; both only grow."""
+
+
 @final
 class VhostHandle:
     """One client's connection in one vhost.
@@ -195,10 +200,12 @@ class VhostHandle:
         identity: i64,
         impersonates: bool = False,
         trusted: bool = False,
+        grants: Grants | None = None,
     ) -> None:
         """Let a user in, who was found to be allowed to.
 
         Args:
+            grants: What the user may do by a token; None for what the tables say.
             trusted: Whether it is an operator, who may do everything.
             impersonates: Whether messages may say that they are another user's.
             router: The vhost's.
@@ -216,6 +223,7 @@ class VhostHandle:
         self._user_bytes: bytes = user.encode("utf-8", "surrogateescape")
         self._impersonates: bool = impersonates
         self._trusted: bool = trusted
+        self._grants: Grants | None = grants
         self._over: bool = False
         self._timeouts: dict[str, i64] | None = None
         """By queues' names: what arguments and policies of each say of its consumers' timeout,"""
@@ -225,8 +233,16 @@ class VhostHandle:
     # Publishing.
 
     def generation(self) -> i64:
-        """Changes whenever a route may have changed."""
-        return self._router.generation
+        """Changes whenever a route may have changed, or what the user may do by a token."""
+        grants = self._grants
+        if grants is None:
+            return self._router.generation
+        return self._router.generation + (grants.renewals << RENEWALS_SHIFT)
+
+    def expired(self, now_ms: i64) -> bool:
+        """Whether the token by which the user came in is over."""
+        grants = self._grants
+        return grants is not None and grants.expired(now_ms)
 
     def resolve(self, exchange: str, routing_key: str, mandatory: bool) -> Route:
         """Where messages with this exchange and routing key go.
@@ -236,9 +252,9 @@ class VhostHandle:
         """
         self._permit(WRITE, "exchange", exchange)
         self._router.check_publish(exchange)
-        route = Route(exchange, routing_key, mandatory, self._router.generation)
-        if self._router.bounds_keys:
-            route.bounded = self._host.authority.bounds_topics(self._user, self.name, exchange)
+        route = Route(exchange, routing_key, mandatory, self.generation())
+        if self._router.bounds_keys or self._grants is not None:
+            route.bounded = self._bounds_topics(exchange)
         if exchange == "" and routing_key.startswith(REPLY_PREFIX):
             route.reply = self._host.replies.get((self.name, routing_key))
             return route
@@ -660,15 +676,32 @@ class VhostHandle:
         self._host.delete_owned(self.name, self.identity)
 
     def _permit(self, permission: str, what: str, name: str) -> None:
-        if not self._trusted:
+        grants = self._grants
+        if grants is not None:
+            grants.check_resource(self.name, permission, what, name)
+        elif not self._trusted:
             self._host.authority.check_resource(self._user, self.name, permission, what, name)
 
     def _see(self, what: str, name: str) -> None:
-        if not self._trusted:
+        grants = self._grants
+        if grants is not None:
+            grants.check_seen(self.name, what, name)
+        elif not self._trusted:
             self._host.authority.check_seen(self._user, self.name, what, name)
 
+    def _bounds_topics(self, exchange: str) -> bool:
+        """Whether each routing key of an exchange has to be looked at."""
+        if self._grants is None:
+            return self._host.authority.bounds_topics(self._user, self.name, exchange)
+        record = self._tables.vhosts[self.name].exchanges.get(exchange)
+        return record is not None and record.kind == "topic"
+
     def _check_topic(self, permission: str, exchange: str, routing_key: str) -> None:
-        if not self._trusted:
+        grants = self._grants
+        if grants is not None:
+            if self._bounds_topics(exchange):
+                grants.check_topic(self.name, permission, exchange, routing_key)
+        elif not self._trusted:
             self._host.authority.check_topic(
                 self._user, self.name, permission, exchange, routing_key
             )

@@ -292,6 +292,7 @@ def server_config(words: argparse.Namespace) -> config.ServerConfig:
     )
     config.check_cluster(built)
     config.check_clients(built)
+    config.check_web(built)
     return built
 
 

@@ -10,7 +10,8 @@ import msgspec
 
 from warren.admin.http.answers import HttpAnswer
 from warren.admin.http.errors import bad_request
-from warren.admin.service.caller import Caller
+from warren.admin.service.caller import Caller, authorise
+from warren.admin.service.operation import Operation
 from warren.admin.service.service import AdminService
 
 BODY_BYTES_MAX = 1_048_576
@@ -65,6 +66,14 @@ class HttpRequest:
         if not isinstance(value, dict):
             raise bad_request("not_json")
         return value
+
+    def permit(self, operation: Operation[..., Any]) -> None:
+        """Refuse a caller who may not have an operation, before anything is said of what it is on.
+
+        Raises:
+            NotAuthorised: They have no tag for it.
+        """
+        authorise(self.service.machine, self.caller, operation.name, operation.tag, None)
 
     def truth(self, name: str) -> bool:
         """Whether the query says `true` of something."""

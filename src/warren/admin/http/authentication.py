@@ -1,4 +1,4 @@
-"""Who asks: the one place that looks at credentials. Basic authentication, as RabbitMQ's."""
+"""Who asks: the one place that looks at credentials, which are a password or a token."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import binascii
 from warren.admin.http.answers import HttpAnswer
 from warren.admin.http.errors import LACKING, Problem, problem
 from warren.admin.service.caller import ADMINISTRATOR, IMPLIED, MANAGEMENT, Caller
-from warren.admin.service.logins import log_in
+from warren.admin.service.logins import log_in, log_in_by_token
 from warren.admin.service.service import AdminService
 
 CHALLENGE = {"www-authenticate": 'Basic realm="RabbitMQ Management"'}
@@ -16,7 +16,7 @@ MAY_MANAGE = frozenset({*IMPLIED[MANAGEMENT], ADMINISTRATOR})
 
 
 async def authenticate(service: AdminService, header: str | None, host: str) -> Caller:
-    """The user whose name and password a request has.
+    """The user whose name and password a request has, or whose token.
 
     Args:
         header: Its `Authorization`; None if it has none.
@@ -25,12 +25,16 @@ async def authenticate(service: AdminService, header: str | None, host: str) -> 
     Raises:
         Problem: It has none, or wrong ones; or the user has no tag that lets it manage anything.
     """
-    if header is None or not header.lower().startswith("basic"):
+    scheme, _, rest = (header or "").partition(" ")
+    if scheme.lower() == "bearer" and service.node.tokens is not None:
+        caller = log_in_by_token(service, rest.strip())
+    elif header is None or not header.lower().startswith("basic"):
         raise Problem(HttpAnswer(401, None, CHALLENGE))
-    credentials = _credentials(header)
-    if credentials is None:
-        raise Problem(HttpAnswer(400))
-    caller = await log_in(service, *credentials, host)
+    else:
+        credentials = _credentials(header)
+        if credentials is None:
+            raise Problem(HttpAnswer(400))
+        caller = await log_in(service, *credentials, host)
     if caller is None:
         raise Problem(problem(401, "not_authorized", "Not_Authorized"))
     if not caller.tags & MAY_MANAGE:

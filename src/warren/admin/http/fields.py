@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterable
 from typing import Any
 
+from warren.admin.http.ranges import NO_RANGES, Ranges, Samples, detailed
 from warren.admin.service.details import (
     BindingDetails,
     ExchangeDetails,
@@ -12,32 +14,51 @@ from warren.admin.service.details import (
     UserDetails,
     VhostDetails,
 )
-from warren.admin.service.statistics import COUNTERS, LENGTHS, VHOST_COUNTERS
+from warren.admin.service.history import Values
+from warren.admin.service.statistics import (
+    COUNTERS,
+    EXCHANGE_COUNTERS,
+    LENGTHS,
+    VHOST_COUNTERS,
+)
 
 Fields = dict[str, Any]
 
 
-def message_stats(
-    counters: tuple[int, ...], rates: tuple[float, ...], names: tuple[str, ...] = COUNTERS
+def counted(
+    names: tuple[str, ...],
+    values: tuple[int, ...],
+    rates: tuple[float, ...],
+    samples: Samples | None = None,
 ) -> Fields:
-    """Counters with their rates."""
-    stats: Fields = {}
-    for place, name in enumerate(names):
-        stats[name] = counters[place]
-        stats[f"{name}_details"] = {"rate": rates[place]}
-    return stats
-
-
-def lengths(values: tuple[int, ...], rates: tuple[float, ...]) -> Fields:
-    """Numbers of messages with their rates."""
+    """Figures with their rates, and with samples where they were asked for."""
     found: Fields = {}
-    for place, name in enumerate(LENGTHS):
+    for place, name in enumerate(names):
         found[name] = values[place]
-        found[f"{name}_details"] = {"rate": rates[place]}
+        found[f"{name}_details"] = detailed(rates[place], samples, place)
     return found
 
 
-def bare_queue(details: QueueDetails) -> Fields:
+def grouped(
+    groups: Iterable[tuple[str, ...]],
+    values: tuple[int, ...],
+    rates: tuple[float, ...],
+    ranges: Ranges,
+    told: list[list[Values]],
+) -> Fields:
+    """Rates of messages with their figures, without the groups in which nothing was counted."""
+    found: Fields = {}
+    first = 0
+    for names in groups:
+        end = first + len(names)
+        if any(values[first:end]):
+            samples = ranges.samples("msg_rates", told, first)
+            found |= counted(names, values[first:end], rates[first:end], samples)
+        first = end
+    return found
+
+
+def bare_queue(details: QueueDetails, ranges: Ranges = NO_RANGES) -> Fields:
     """A queue without its figures."""
     row = details.row
     found: Fields = {
@@ -66,14 +87,15 @@ def bare_queue(details: QueueDetails) -> Fields:
     return found
 
 
-def queue(details: QueueDetails) -> Fields:
+def queue(details: QueueDetails, ranges: Ranges = NO_RANGES) -> Fields:
     """A queue with its figures, as far as its nodes said them."""
     row = details.row
     found = bare_queue(details)
     if row.messages_ready is None or row.messages_unacknowledged is None:
         return found
     ready, held = row.messages_ready, row.messages_unacknowledged
-    found.update(lengths((ready, held, ready + held), details.length_rates))
+    samples = ranges.samples("lengths", details.samples, len(COUNTERS))
+    found.update(counted(LENGTHS, (ready, held, ready + held), details.length_rates, samples))
     found["consumers"] = row.consumers
     if row.message_bytes is not None and row.message_bytes_ready is not None:
         found["message_bytes"] = row.message_bytes
@@ -83,11 +105,13 @@ def queue(details: QueueDetails) -> Fields:
         found["messages_dlx"] = row.messages_dlx
         found["messages_delayed"] = row.messages_delayed
     if any(details.counters):
-        found["message_stats"] = message_stats(details.counters, details.rates)
+        found["message_stats"] = grouped(
+            (COUNTERS[:1], COUNTERS[1:]), details.counters, details.rates, ranges, details.samples
+        )
     return found
 
 
-def queue_with_totals(details: QueueDetails) -> Fields:
+def queue_with_totals(details: QueueDetails, ranges: Ranges = NO_RANGES) -> Fields:
     """A queue with nothing of its figures but how long it is."""
     row = details.row
     out = {"internal", "internal_owner", "policy"}
@@ -103,17 +127,17 @@ def queue_with_totals(details: QueueDetails) -> Fields:
     return found
 
 
-def listed_queue(details: QueueDetails) -> Fields:
+def listed_queue(details: QueueDetails, ranges: Ranges = NO_RANGES) -> Fields:
     """A queue as lists have it: without policies that there are not."""
-    found = queue(details)
+    found = queue(details, ranges)
     for name in ("policy", "operator_policy"):
         if found[name] is None:
             del found[name]
     return found
 
 
-def exchange(details: ExchangeDetails) -> Fields:
-    """An exchange as it was declared, with its policy if one fits."""
+def exchange(details: ExchangeDetails, ranges: Ranges = NO_RANGES) -> Fields:
+    """An exchange as it was declared, with its policy if one fits, and what went through it."""
     found: Fields = {
         "name": details.name,
         "vhost": details.vhost,
@@ -125,6 +149,11 @@ def exchange(details: ExchangeDetails) -> Fields:
     }
     if details.policy:
         found["policy"] = details.policy
+    if any(details.counters):
+        samples = ranges.samples("msg_rates", details.samples)
+        found["message_stats"] = counted(
+            EXCHANGE_COUNTERS, details.counters, details.rates, samples
+        )
     return found
 
 
@@ -141,7 +170,7 @@ def binding(details: BindingDetails) -> Fields:
     }
 
 
-def vhost(details: VhostDetails) -> Fields:
+def vhost(details: VhostDetails, ranges: Ranges = NO_RANGES) -> Fields:
     """A vhost with its figures."""
     shared = {
         "description": details.description,
@@ -155,10 +184,16 @@ def vhost(details: VhostDetails) -> Fields:
         "protected_from_deletion": details.protected_from_deletion,
         "tracing": False,
         "cluster_state": dict.fromkeys(details.nodes, "running"),
-        **lengths(details.lengths, details.length_rates),
+        **counted(
+            LENGTHS,
+            details.lengths,
+            details.length_rates,
+            ranges.samples("lengths", details.samples, len(VHOST_COUNTERS)),
+        ),
     }
     if any(details.counters):
-        found["message_stats"] = message_stats(details.counters, details.rates, VHOST_COUNTERS)
+        samples = ranges.samples("msg_rates", details.samples)
+        found["message_stats"] = counted(VHOST_COUNTERS, details.counters, details.rates, samples)
     return found
 
 

@@ -138,13 +138,18 @@ class HttpListener:
         """
         loop = asyncio.get_running_loop()
         for listening in sockets:
-            server = await loop.create_server(
-                lambda: HttpProtocol(self, self._config, self._state, {}, loop),
-                sock=listening,
-                backlog=backlog,
-            )
+            server = await loop.create_server(self.connection, sock=listening, backlog=backlog)
             self._servers.append(server)
-        self._tick()
+        self.begin()
+
+    def connection(self) -> HttpProtocol:
+        """Make what a client's connection is given to."""
+        return HttpProtocol(self, self._config, self._state, {}, asyncio.get_running_loop())
+
+    def begin(self) -> None:
+        """Be ready for clients."""
+        if self._ticker is None:
+            self._tick()
 
     async def close(self, seconds: float) -> None:
         """Let no client come any more, and give requests under way so long to end."""

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, Refusal
 from warren.metadata.access_checks import check_vhost
+from warren.metadata.grants import Grants
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.tables import VhostRecord
 
@@ -37,10 +38,18 @@ class Caller(NamedTuple):
     Attributes:
         name: The user's, as refusals name it.
         tags: What the user may administer, as `UserRecord.tags` has it.
+        grants: What they may do in vhosts by a token; None for what the tables say.
     """
 
     name: str
     tags: frozenset[str]
+    grants: Grants | None = None
+
+    def has_permissions(self, tables: VhostRecord) -> bool:
+        """Whether the user has permissions in a vhost."""
+        if self.grants is not None:
+            return self.grants.enters(tables.name)
+        return self.name in tables.permissions
 
 
 IMPLIED: Final = {
@@ -75,7 +84,7 @@ def authorise(
     if vhost is None:
         return
     tables = machine.vhosts.get(vhost)
-    if tables is None or caller.name not in tables.permissions:
+    if tables is None or not caller.has_permissions(tables):
         raise NotAuthorised(
             f"operation '{operation}' refused for user '{caller.name}' in vhost '{vhost}'"
         )
@@ -95,13 +104,13 @@ def visible(machine: MetadataMachine, caller: Caller, vhost: str = "") -> list[V
     everything = sees_all(caller)
     if vhost:
         tables = check_vhost(machine, vhost)
-        if not everything and caller.name not in tables.permissions:
+        if not everything and not caller.has_permissions(tables):
             raise Refusal(
                 ACCESS_REFUSED, f"access to vhost '{vhost}' refused for user '{caller.name}'"
             )
         return [tables]
     found = list(machine.vhosts.values())
-    return [tables for tables in found if everything or caller.name in tables.permissions]
+    return [tables for tables in found if everything or caller.has_permissions(tables)]
 
 
 def may_see(caller: Caller, user: str) -> bool:
@@ -119,7 +128,7 @@ NOT_SEEN: Final = "Not Found"
 
 def may_enter(tables: VhostRecord, caller: Caller) -> bool:
     """Whether a caller has permissions in a vhost; an operator needs none."""
-    return caller is LOCAL or caller.name in tables.permissions
+    return caller is LOCAL or caller.has_permissions(tables)
 
 
 def vhosts_of(

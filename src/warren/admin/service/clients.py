@@ -7,11 +7,24 @@ A node knows its own; the others are asked. What names a connection is its `pid`
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from functools import partial
 
-from warren.admin.service.caller import MANAGEMENT, Caller, may_see, visible
+from warren.admin.service.caller import (
+    MANAGEMENT,
+    MONITORING,
+    Caller,
+    may_see,
+    visible,
+)
+from warren.admin.service.client_figures import (
+    KEPT_MAX,
+    ClientFigure,
+    channel_values,
+)
 from warren.admin.service.everywhere import ASK_SECONDS, ask_all, rows_everywhere
+from warren.admin.service.history import SampleRange
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import ChannelRow, ConnectionRow, ConsumerRow
 from warren.admin.service.service import AdminService
@@ -101,6 +114,75 @@ async def list_consumers(
         asked = {"vhost": vhost, "own": True}
         async for rows in rows_everywhere(service, "list_consumers", asked, ConsumerRow):
             yield [row for row in rows if row.vhost in seen]
+
+
+@operation(MONITORING)
+async def client_figures(
+    service: AdminService,
+    caller: Caller,
+    *,
+    pids: list[str],
+    spans: list[SampleRange] = [],  # noqa: B006 - it is read only
+) -> list[ClientFigure]:
+    """Show what some connections to this node, or channels of them, have counted.
+
+    They are looked at for some minutes from now on, and have rates from the second look on.
+
+    Args:
+        pids: What names them.
+        spans: Moments at which samples are wanted.
+    """
+    return await own_figures(service, pids, spans)
+
+
+async def own_figures(
+    service: AdminService, pids: list[str], spans: list[SampleRange]
+) -> list[ClientFigure]:
+    """The same, for what authorises its callers by itself."""
+    figures = service.statistics.clients
+    figures.want()
+    wanted = frozenset(pids)
+    keep = len(wanted) <= KEPT_MAX
+    now = int(time.time())
+    found: list[ClientFigure] = []
+    slices = Slices()
+    for connection in list(service.node.connections.values()):
+        await slices.breathe()
+        head, _, _ = pid_of(service, connection).rpartition(".")
+        facts = connection.facts()
+        octets = (int(facts.received_bytes), int(facts.sent_bytes))
+        if f"{head}.0>" in wanted:
+            found.append(
+                figures.figure(f"{head}.0>", (connection, 0), octets, spans, now if keep else -1)
+            )
+        for channel in connection.channel_facts():
+            await slices.breathe()
+            pid = f"{head}.{channel.number}>"
+            if pid in wanted:
+                key, values = (connection, int(channel.number)), channel_values(channel)
+                found.append(figures.figure(pid, key, values, spans, now if keep else -1))
+    return found
+
+
+async def figures_of(
+    service: AdminService, by_node: dict[str, list[str]], spans: list[SampleRange]
+) -> dict[str, ClientFigure]:
+    """What connections and channels of any nodes have counted, by pid.
+
+    Args:
+        by_node: Their pids, by the node that they are on.
+    """
+    rows: list[ClientFigure] = []
+    for node, pids in by_node.items():
+        if node == service.own_name:
+            rows += await own_figures(service, pids, spans)
+        else:
+            asked = {"pids": pids, "spans": spans}
+            shape = list[ClientFigure]
+            answers = await ask_all(service, [node], "client_figures", asked, shape)
+            for told in answers.by_node.values():
+                rows += told
+    return {row.pid: row for row in rows}
 
 
 @operation(MANAGEMENT)

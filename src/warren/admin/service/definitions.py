@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from warren import __version__
-from warren.admin.service.caller import Caller
+from warren.admin.service.caller import LOCAL, Caller
 from warren.admin.service.operation import operation
 from warren.admin.service.parameters import LIMITS_NAME, VHOST_LIMITS
 from warren.admin.service.rows import Imported
@@ -557,7 +557,7 @@ class Importing:
                 as_table(item.arguments, "its arguments"),
             )
             if item.name not in access_checks.check_vhost(machine, item.vhost).exchanges:
-                handle = handle_of(service, "", True, item.vhost)
+                handle = handle_of(service, LOCAL, item.vhost)
                 await changed(service, lambda pending: handle.declare_exchange(request, pending))
 
         async def queue(item: QueueItem) -> None:
@@ -568,7 +568,7 @@ class Importing:
                 item.name, item.durable, False, item.auto_delete, arguments
             )
             if item.name not in access_checks.check_vhost(machine, item.vhost).queues:
-                handle = handle_of(service, "", True, item.vhost)
+                handle = handle_of(service, LOCAL, item.vhost)
                 await changed(service, lambda pending: handle.declare_queue(request, pending))
 
         async def bind(item: BindingItem) -> None:
@@ -581,7 +581,7 @@ class Importing:
                 item.routing_key,
                 as_table(item.arguments, "its arguments"),
             )
-            handle = handle_of(service, "", True, item.vhost)
+            handle = handle_of(service, LOCAL, item.vhost)
             await changed(service, lambda pending: handle.bind(request, pending))
 
         async def topic(item: RightItem) -> None:

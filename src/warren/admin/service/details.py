@@ -21,12 +21,15 @@ from warren.admin.service.caller import (
     vhosts_of,
     vhosts_seen,
 )
+from warren.admin.service.history import SampleRange, Values
 from warren.admin.service.operation import operation
 from warren.admin.service.queues import PART_ROWS, counted, queue_rows
 from warren.admin.service.rows import QueueRow, VhostLimitsRow
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
 from warren.admin.service.statistics import (
+    EXCHANGE_COUNTERS,
+    EXCHANGE_NOTHING,
     NO_LENGTH_RATES,
     NO_RATES,
     NOTHING,
@@ -48,6 +51,9 @@ from warren.routing.bindings import Binding
 
 LED_SECONDS = 5.0
 """For a new queue to have a leader."""
+KEPT_MAX = 500
+"""Of so many queues samples are kept because they are asked for; of longer lists those are told
+that there are."""
 
 
 class QueueDetails(msgspec.Struct, kw_only=True):
@@ -60,6 +66,7 @@ class QueueDetails(msgspec.Struct, kw_only=True):
             negative for any number.
         counters: As `statistics.COUNTERS` has them.
         rates, length_rates: As `Figures` has them.
+        samples: Counters and lengths, for each span that was asked for.
     """
 
     row: QueueRow
@@ -68,10 +75,16 @@ class QueueDetails(msgspec.Struct, kw_only=True):
     counters: tuple[int, ...]
     rates: tuple[float, ...]
     length_rates: tuple[float, ...]
+    samples: list[list[Values]] = []
 
 
 class ExchangeDetails(msgspec.Struct, kw_only=True):
-    """One exchange, as declared, with the name of its policy."""
+    """One exchange, as declared, with the name of its policy.
+
+    Attributes:
+        counters, rates: What went through it on this node, in `EXCHANGE_COUNTERS`.
+        samples: The same over time, for each span that was asked for.
+    """
 
     vhost: str
     name: str
@@ -81,6 +94,9 @@ class ExchangeDetails(msgspec.Struct, kw_only=True):
     internal: bool
     arguments: dict[str, Any]
     policy: str
+    counters: tuple[int, ...] = EXCHANGE_NOTHING
+    rates: tuple[float, ...] = (0.0,) * len(EXCHANGE_COUNTERS)
+    samples: list[list[Values]] = []
 
 
 class BindingDetails(msgspec.Struct, kw_only=True):
@@ -112,6 +128,7 @@ class VhostDetails(msgspec.Struct, kw_only=True):
     lengths: tuple[int, ...]
     rates: tuple[float, ...]
     length_rates: tuple[float, ...]
+    samples: list[list[Values]] = []
 
 
 class UserDetails(msgspec.Struct, kw_only=True):
@@ -149,12 +166,14 @@ async def list_queue_details(
     vhost: str | None = None,
     name: str = "",
     use_regex: bool = False,
+    spans: list[SampleRange] = [],  # noqa: B006 - it is read only
 ) -> AsyncGenerator[list[QueueDetails], None]:
     """Show the queues of a vhost, or of all that the caller may enter, in parts and by name.
 
     Args:
         name: Only those whose names have this in them.
         use_regex: Whether that is a regular expression.
+        spans: Moments at which samples are wanted.
 
     Raises:
         Refusal: There is no such vhost, or none for this user.
@@ -164,9 +183,9 @@ async def list_queue_details(
     async for record in Slices().in_order(found, _place):
         part.append(record)
         if len(part) >= PART_ROWS:
-            yield await looked_at(service, part)
+            yield await looked_at(service, part, spans)
             part = []
-    yield await looked_at(service, part)
+    yield await looked_at(service, part, spans)
 
 
 @operation(MANAGEMENT)
@@ -180,11 +199,13 @@ async def queue_page(
     begin: int = 0,
     count: int = 100,
     reverse: bool = False,
+    spans: list[SampleRange] = [],  # noqa: B006 - it is read only
 ) -> QueuePage:
     """Show some queues of that list, from one of them on.
 
     Args:
         reverse: Whether the last come first.
+        spans: Moments at which samples are wanted.
 
     Raises:
         Refusal: There is no such vhost, or none for this user.
@@ -199,14 +220,22 @@ async def queue_page(
             place += 1
             if len(some) == count:
                 break
-    return QueuePage(items=await looked_at(service, some), filtered=len(found), total=total)
+    items = await looked_at(service, some, spans)
+    return QueuePage(items=items, filtered=len(found), total=total)
 
 
 @operation(MANAGEMENT)
 async def some_queues(
-    service: AdminService, caller: Caller, *, names: list[tuple[str, str]]
+    service: AdminService,
+    caller: Caller,
+    *,
+    names: list[tuple[str, str]],
+    spans: list[SampleRange] = [],  # noqa: B006 - it is read only
 ) -> list[QueueDetails]:
     """Show the queues of these vhosts and names, without those that are gone by now.
+
+    Args:
+        spans: Moments at which samples are wanted.
 
     Raises:
         Refusal: A vhost is none of this user's.
@@ -214,7 +243,8 @@ async def some_queues(
     found = [
         check_entrance(service.machine, caller, vhost).queues.get(name) for vhost, name in names
     ]
-    return await looked_at(service, [record for record in found if record is not None])
+    there = [record for record in found if record is not None]
+    return await looked_at(service, there, spans)
 
 
 async def _chosen(
@@ -255,8 +285,11 @@ def _place(record: QueueRecord) -> tuple[str, str]:
     return record.vhost, record.name
 
 
-async def looked_at(service: AdminService, records: list[QueueRecord]) -> list[QueueDetails]:
+async def looked_at(
+    service: AdminService, records: list[QueueRecord], spans: list[SampleRange]
+) -> list[QueueDetails]:
     """Queues in full, without those that are gone by now; other nodes are asked for their part."""
+    keep = len(records) <= KEPT_MAX
     rows = await counted(service, await queue_rows(service, records, False), True)
     slices = Slices()
     found: list[QueueDetails] = []
@@ -265,21 +298,33 @@ async def looked_at(service: AdminService, records: list[QueueRecord]) -> list[Q
         tables = service.machine.vhosts.get(row.vhost)
         record = None if tables is None else tables.queues.get(row.name)
         if tables is not None and record is not None:
-            found.append(_queue(service, tables, record, row))
+            details = _queue(service, tables, record, row)
+            _sample(service, details, spans, keep)
+            found.append(details)
     return found
 
 
 @operation(MANAGEMENT)
 async def queue_details(
-    service: AdminService, caller: Caller, *, vhost: str, queue: str
+    service: AdminService,
+    caller: Caller,
+    *,
+    vhost: str,
+    queue: str,
+    spans: list[SampleRange] = [],  # noqa: B006 - it is read only
 ) -> QueueDetails:
     """Show one queue in full.
+
+    Args:
+        spans: Moments at which samples are wanted.
 
     Raises:
         Refusal: There is none, or its vhost is none of this user's.
     """
     record = check_entrance(service.machine, caller, vhost).queues.get(queue)
-    found = [] if record is None or record.type.delays else await looked_at(service, [record])
+    found = (
+        [] if record is None or record.type.delays else await looked_at(service, [record], spans)
+    )
     if not found:
         raise Refusal(NOT_FOUND, f"no queue '{queue}' in vhost '{vhost}'")
     return found[0]
@@ -317,6 +362,26 @@ def _queue(
     )
 
 
+def _sample(
+    service: AdminService, details: QueueDetails, spans: list[SampleRange], keep: bool
+) -> None:
+    """Add the samples of a queue that are wanted.
+
+    Args:
+        keep: Whether to keep samples of it from now on.
+    """
+    queue = service.node.queues.find(details.row.vhost, details.row.name)
+    if queue is None or not spans:
+        return
+    statistics = service.statistics
+    samples = statistics.queue_samples
+    figures = statistics.queues.get(queue) or Figures()
+    seen = figures.counters + figures.lengths
+    if keep:
+        samples.wanted(queue, statistics.moment, seen)
+    details.samples = [samples.at(queue, span, seen) for span in spans]
+
+
 def consumer_timeout_ms(service: AdminService, vhost: str, queue: str) -> int:
     """How long consumers of a queue may hold a message where they say nothing themselves."""
     default = service.node.settings.consumer_timeout_ms
@@ -333,9 +398,17 @@ def consumer_timeout_ms(service: AdminService, vhost: str, queue: str) -> int:
 
 @operation(MANAGEMENT)
 async def exchange_details(
-    service: AdminService, caller: Caller, *, vhost: str | None = None, name: str | None = None
+    service: AdminService,
+    caller: Caller,
+    *,
+    vhost: str | None = None,
+    name: str | None = None,
+    spans: list[SampleRange] = [],  # noqa: B006 - it is read only
 ) -> list[ExchangeDetails]:
     """Show the exchanges of a vhost, or of all that the caller may enter; or one of a vhost.
+
+    Args:
+        spans: Moments at which samples are wanted.
 
     Raises:
         Refusal: There is no such vhost or exchange, or none for this user.
@@ -345,7 +418,9 @@ async def exchange_details(
         record = tables[0].exchanges.get(name)
         if record is None:
             raise Refusal(NOT_FOUND, f"no exchange '{name}' in vhost '{vhost}'")
-        return [_exchange(tables[0], record)]
+        if spans:
+            service.statistics.want_exchange(tables[0].name, name)
+        return [_exchange(service, tables[0], record, spans)]
     rows: list[ExchangeDetails] = []
     slices = Slices()
     for each in tables:
@@ -353,12 +428,23 @@ async def exchange_details(
             await slices.breathe()
             found = each.exchanges.get(exchange)
             if found is not None:
-                rows.append(_exchange(each, found))
+                rows.append(_exchange(service, each, found, spans))
     return rows
 
 
-def _exchange(tables: VhostRecord, record: ExchangeRecord) -> ExchangeDetails:
+def _exchange(
+    service: AdminService, tables: VhostRecord, record: ExchangeRecord, spans: list[SampleRange]
+) -> ExchangeDetails:
     policy = exchange_policy_of(tables, record.name)
+    key = (record.vhost, record.name)
+    statistics = service.statistics
+    traffic = service.node.traffic.exchanges.get(key)
+    figures = statistics.exchanges.get(key)
+    counters = (
+        EXCHANGE_NOTHING
+        if traffic is None
+        else (int(traffic.counts.published), int(traffic.routed))
+    )
     return ExchangeDetails(
         vhost=record.vhost,
         name=record.name,
@@ -368,6 +454,9 @@ def _exchange(tables: VhostRecord, record: ExchangeRecord) -> ExchangeDetails:
         internal=record.internal,
         arguments=plain(record.arguments),
         policy="" if policy is None else policy.name,
+        counters=counters,
+        rates=(0.0, 0.0) if figures is None else figures.rates,
+        samples=[statistics.exchange_samples.at(key, span, counters) for span in spans],
     )
 
 
@@ -484,9 +573,18 @@ def binding_key(routing_key: str, arguments: dict[str, Any]) -> str:
 
 
 @operation(MANAGEMENT)
-async def vhost_details(service: AdminService, caller: Caller) -> list[VhostDetails]:
-    """Show all vhosts to those who monitor, and to others those that they may enter."""
-    return [_vhost(service, tables) for tables in vhosts_seen(service.machine, caller)]
+async def vhost_details(
+    service: AdminService,
+    caller: Caller,
+    *,
+    spans: list[SampleRange] = [],  # noqa: B006 - it is read only
+) -> list[VhostDetails]:
+    """Show all vhosts to those who monitor, and to others those that they may enter.
+
+    Args:
+        spans: Moments at which samples are wanted.
+    """
+    return [_vhost(service, tables, spans) for tables in vhosts_seen(service.machine, caller)]
 
 
 @operation(MANAGEMENT)
@@ -505,8 +603,17 @@ async def visible_vhost_limits(
 
 
 @operation()
-async def one_vhost(service: AdminService, caller: Caller, *, vhost: str) -> VhostDetails:
+async def one_vhost(
+    service: AdminService,
+    caller: Caller,
+    *,
+    vhost: str,
+    spans: list[SampleRange] = [],  # noqa: B006 - it is read only
+) -> VhostDetails:
     """Show one vhost.
+
+    Args:
+        spans: Moments at which samples are wanted.
 
     Raises:
         Refusal: There is none of that name.
@@ -514,12 +621,14 @@ async def one_vhost(service: AdminService, caller: Caller, *, vhost: str) -> Vho
     tables = service.machine.vhosts.get(vhost)
     if tables is None:
         raise Refusal(NOT_FOUND, f"Virtual host '{vhost}' does not exist")
-    return _vhost(service, tables)
+    return _vhost(service, tables, spans)
 
 
-def _vhost(service: AdminService, tables: VhostRecord) -> VhostDetails:
+def _vhost(service: AdminService, tables: VhostRecord, spans: list[SampleRange]) -> VhostDetails:
     figures = service.statistics.vhosts.get(tables.name) or Figures(VHOST_NOTHING)
     settings = service.node.settings
+    samples = service.statistics.vhost_samples
+    now = figures.counters + figures.lengths
     return VhostDetails(
         name=tables.name,
         description=tables.description,
@@ -531,6 +640,7 @@ def _vhost(service: AdminService, tables: VhostRecord) -> VhostDetails:
         lengths=figures.lengths,
         rates=figures.rates,
         length_rates=figures.length_rates,
+        samples=[samples.at(tables.name, span, now) for span in spans],
     )
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from warren.admin.service.caller import LOCAL, MANAGEMENT, Caller, check_entrance
+from warren.admin.service.caller import MANAGEMENT, Caller, check_entrance
 from warren.admin.service.operation import operation
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
@@ -109,7 +109,7 @@ async def get_messages(
     told = asyncio.Event()
     slices = Slices()
     check_entrance(service.machine, caller, vhost)
-    handle = handle_of(service, caller.name, caller is LOCAL, vhost)
+    handle = handle_of(service, caller, vhost)
     tables = service.machine.vhosts.get(vhost)
     if tables is None or queue not in tables.queues:
         raise Refusal(NOT_FOUND, "queue_not_found")
@@ -203,7 +203,7 @@ async def publish_message(
         Refusal: It cannot be, or not by this user.
     """
     check_entrance(service.machine, caller, vhost)
-    handle = handle_of(service, caller.name, caller is LOCAL, vhost)
+    handle = handle_of(service, caller, vhost)
     tables = service.machine.vhosts.get(vhost)
     if tables is None or exchange not in tables.exchanges:
         raise Refusal(NOT_FOUND, "exchange_not_found")

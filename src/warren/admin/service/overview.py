@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
-from warren.admin.service.caller import MANAGEMENT, Caller, vhosts_of
+from warren.admin.service.caller import MANAGEMENT, Caller, sees_all, vhosts_of
+from warren.admin.service.history import SampleRange
+from warren.admin.service.node_figures import NodeFigures, cluster_figures, summed
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import ExchangeTypeRow, Listener
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
 from warren.admin.service.statistics import (
+    CHURN,
+    LENGTHS,
     NO_LENGTH_RATES,
     VHOST_NO_RATES,
     VHOST_NOTHING,
@@ -19,8 +23,6 @@ from warren.admin.service.statistics import (
 from warren.admin.service.status import cluster_name
 from warren.queue_types import DEFAULT
 from warren.routing.exchange_types import EXCHANGE_TYPES
-
-Number = TypeVar("Number", int, float)
 
 DESCRIPTIONS: Final = {
     "direct": "AMQP direct exchange, as per the AMQP specification",
@@ -47,11 +49,9 @@ class Overview(msgspec.Struct, kw_only=True):
         default_queue_type: The type of queues that are declared without one.
         exchange_types: Those that exchanges can be declared with.
         listeners: Of the node that answers.
-        queues, exchanges, connections, channels, consumers: How many there are of those that the
-            caller sees; connections, channels and consumers are this node's.
-        ready, unacknowledged: Messages of queues that this node can count.
-        counters, rates, length_rates: Of all of these vhosts on this node, as
-            `statistics.VHOST_COUNTERS` and `Figures` have them.
+        queues, exchanges: How many there are of those that the caller sees.
+        figures: Of all nodes, for those who see all; for others of this node, and of the vhosts
+            that they may enter.
     """
 
     version: str
@@ -62,60 +62,77 @@ class Overview(msgspec.Struct, kw_only=True):
     listeners: list[Listener]
     queues: int
     exchanges: int
-    connections: int
-    channels: int
-    consumers: int
-    ready: int
-    unacknowledged: int
-    counters: tuple[int, ...]
-    rates: tuple[float, ...]
-    length_rates: tuple[float, ...]
+    figures: NodeFigures
 
 
 @operation(MANAGEMENT)
-async def overview(service: AdminService, caller: Caller) -> Overview:
-    """Show what the cluster has; of what is in vhosts, of those that the caller may enter."""
-    node = service.node
-    process = service.host.state()
+async def overview(
+    service: AdminService,
+    caller: Caller,
+    *,
+    spans: list[SampleRange] = [],  # noqa: B006 - it is read only
+) -> Overview:
+    """Show what the cluster has; of what is in vhosts, of those that the caller may enter.
+
+    Args:
+        spans: Moments at which samples are wanted.
+    """
     vhosts = vhosts_of(service.machine, caller)
-    names = {tables.name for tables in vhosts}
-    clients = list(node.connections.values())
-    ready = unacknowledged = consumers = 0
+    process = service.host.state()
+    if sees_all(caller):
+        vhosts = list(service.machine.vhosts.values())
+        figures = await cluster_figures(service, spans)
+    else:
+        figures = await _figures(service, {tables.name for tables in vhosts}, spans)
+    return Overview(
+        version=process.version,
+        node=service.own_name,
+        cluster=cluster_name(service),
+        default_queue_type=service.node.settings.default_queue_type or DEFAULT.name,
+        exchange_types=exchange_types(),
+        listeners=process.addresses,
+        queues=sum(int(tables.queues_of_clients()) for tables in vhosts),
+        exchanges=sum(len(tables.exchanges) for tables in vhosts),
+        figures=figures,
+    )
+
+
+async def _figures(service: AdminService, names: set[str], spans: list[SampleRange]) -> NodeFigures:
+    """What this node counts in some vhosts."""
+    node, statistics = service.node, service.statistics
+    seen = [statistics.vhosts[name] for name in names if name in statistics.vhosts]
+    found = NodeFigures(
+        counters=summed(VHOST_NOTHING, [each.counters for each in seen]),
+        rates=summed(VHOST_NO_RATES, [each.rates for each in seen]),
+        length_rates=summed(NO_LENGTH_RATES, [each.length_rates for each in seen]),
+    )
     slices = Slices()
-    statistics = service.statistics.vhosts
-    figures = [statistics[name] for name in names if name in statistics]
     for name in names:
         local = node.queues.vhosts.get(name)
         for queue in [] if local is None else list(local.queues.values()):
             counts = queue.counts()
             if counts is not None:
-                ready += int(counts.ready)
-                unacknowledged += int(counts.held)
-                consumers += int(counts.consumers)
+                found.ready += int(counts.ready)
+                found.unacknowledged += int(counts.held)
+                found.consumers += int(counts.consumers)
             await slices.breathe()
-    return Overview(
-        version=process.version,
-        node=service.own_name,
-        cluster=cluster_name(service),
-        default_queue_type=node.settings.default_queue_type or DEFAULT.name,
-        exchange_types=exchange_types(),
-        listeners=process.addresses,
-        queues=sum(int(tables.queues_of_clients()) for tables in vhosts),
-        exchanges=sum(len(tables.exchanges) for tables in vhosts),
-        connections=sum(1 for each in clients if each.vhost in names),
-        channels=sum(int(each.facts().channels) for each in clients if each.vhost in names),
-        consumers=consumers,
-        ready=ready,
-        unacknowledged=unacknowledged,
-        counters=summed(VHOST_NOTHING, [each.counters for each in figures]),
-        rates=summed(VHOST_NO_RATES, [each.rates for each in figures]),
-        length_rates=summed(NO_LENGTH_RATES, [each.length_rates for each in figures]),
-    )
-
-
-def summed(none: tuple[Number, ...], rows: list[tuple[Number, ...]]) -> tuple[Number, ...]:
-    """The sums of columns, of which there are as many as in `none`."""
-    return tuple(sum(column) for column in zip(none, *rows, strict=True))
+    for connection in list(node.connections.values()):
+        if connection.vhost in names:
+            found.connections += 1
+            found.channels += int(connection.facts().channels)
+        await slices.breathe()
+    nothing = VHOST_NOTHING + (0,) * len(LENGTHS)
+    for span in spans:
+        rows = [nothing] * len(span.moments)
+        for name in names:
+            figures = statistics.vhosts.get(name)
+            if figures is not None:
+                now = figures.counters + figures.lengths
+                samples = statistics.vhost_samples.at(name, span, now)
+                rows = [summed(nothing, [*pair]) for pair in zip(rows, samples, strict=True)]
+            await slices.breathe()
+        found.samples.append([row + (0,) * len(CHURN) for row in rows])
+    return found
 
 
 def exchange_types() -> list[ExchangeTypeRow]:

@@ -296,6 +296,11 @@ class Listener(msgspec.Struct, kw_only=True):
     port: int
     purpose: str
 
+    @property
+    def tls(self) -> bool:
+        """Whether it speaks TLS."""
+        return self.protocol.endswith("ssl") or self.protocol.startswith("https")
+
 
 class NodeRow(Row):
     """One node of the cluster."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
+
 from warren.admin.service.host import OperatorHost
 from warren.admin.service.statistics import Statistics
 from warren.admin.service.waiting import Awaited
@@ -13,9 +16,23 @@ from warren.metadata.version_checks import check_version
 from warren.node.cluster.queue_members import Majority, QueueMembers
 from warren.node.node import Node
 from warren.pending import PendingResult
+from warren.queues.queue import Queue
 
 CHANGE_SECONDS = 20.0
 """For a change of the tables to be in force."""
+
+
+class LoginCounts:
+    """How many said who they are.
+
+    Attributes:
+        tried: All of them.
+        failed: Those that were not let in.
+    """
+
+    def __init__(self, tried: int = 0, failed: int = 0) -> None:
+        self.tried = tried
+        self.failed = failed
 
 
 class AdminService:
@@ -26,13 +43,30 @@ class AdminService:
         host: The process around it.
         rebalancing: Whether leaders are being moved, which is done once at a time.
         statistics: Rates of messages, while a way in has them sampled.
+        http_logins: Of requests over HTTP.
+        logins_before: Those of clients that were counted before operators began to count anew.
     """
 
     def __init__(self, node: Node, host: OperatorHost) -> None:
         self.node = node
         self.host = host
         self.rebalancing = False
-        self.statistics = Statistics(node)
+        self.statistics = Statistics(node, self.leads, self.gauges)
+        self.http_logins = LoginCounts()
+        self.logins_before = LoginCounts()
+
+    def leads(self, queue: Queue) -> bool:
+        """Whether this node leads a queue, or is the only one to have it."""
+        if not queue.type.replicated:
+            return queue.counts() is not None
+        record = self.machine.queue(queue.vhost, queue.name)
+        return record is not None and self.members.leader(record) == self.own_name
+
+    async def gauges(self) -> tuple[int, ...]:
+        """How the node is doing, in `statistics.NODE_GAUGES`."""
+        process = self.host.state()
+        free = await asyncio.to_thread(free_bytes, process.data_dir)
+        return process.memory_bytes, free, process.descriptors, len(self.node.connections)
 
     @property
     def machine(self) -> MetadataMachine:
@@ -118,3 +152,11 @@ def what_it_waits_for(majority: Majority) -> str:
     text = f"for a majority of {', '.join(majority.voters)}"
     missing = ", ".join(majority.missing)
     return f"{text}; not reached: {missing}" if missing else text
+
+
+def free_bytes(folder: str) -> int:
+    """Free space of the disk that a directory is on; -1 if that cannot be told."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return -1

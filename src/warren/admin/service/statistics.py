@@ -1,20 +1,23 @@
-"""Rates of messages: the counters of queues, looked at every few seconds.
+"""Rates of messages, and samples of them: counters, looked at every few seconds.
 
 Queues count as they handle batches. Here their counts are compared with those of before, in slices,
 so that neither messages nor the turns of the node pay for it. A queue that never had a message is
-remembered by nothing.
+remembered by nothing; samples are kept of `QUEUES_MAX` queues.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final
 
+from warren.admin.service.client_figures import ClientFigures, published_values, served_values
+from warren.admin.service.history import BASIC, GLOBAL, SampleStore
 from warren.admin.service.slices import Slices
 from warren.node.node import Node
 from warren.queues.queue import Counts, Queue
-from warren.queues.traffic import PublishedTraffic
+from warren.queues.traffic import PublishedTraffic, ServedTraffic, Traffic
 
 SAMPLE_SECONDS: Final = 5.0
 """RabbitMQ's `collect_statistics_interval`."""
@@ -36,6 +39,28 @@ LENGTHS: Final = ("messages_ready", "messages_unacknowledged", "messages")
 PUBLISHED: Final = ("publish", "confirm", "return_unroutable", "drop_unroutable")
 """What is counted of a vhost in the place of what its queues had published to them."""
 VHOST_COUNTERS: Final = (*PUBLISHED, *COUNTERS[1:])
+EXCHANGE_COUNTERS: Final = ("publish_in", "publish_out")
+EXCHANGE_NOTHING: Final = (0,) * len(EXCHANGE_COUNTERS)
+CHURN: Final = (
+    "connection_created",
+    "connection_closed",
+    "channel_created",
+    "channel_closed",
+    "queue_declared",
+    "queue_created",
+    "queue_deleted",
+)
+"""What comes and goes on a node."""
+
+NODE_GAUGES: Final = ("mem_used", "disk_free", "fd_used", "sockets_used")
+"""How a node is doing."""
+
+QUEUES_MAX: Final = 1_000
+"""Queues of which samples are kept: 19 MB where all of them are busy all the time."""
+EXCHANGES_MAX: Final = 500
+VHOSTS_MAX: Final = 200
+TOTAL: Final = "total"
+"""What the samples of a whole node are found by."""
 
 Values = tuple[int, ...]
 Rates = tuple[float, ...]
@@ -74,19 +99,45 @@ def lengths_of(counts: Counts | None) -> Values:
 
 def traffic_of(traffic: PublishedTraffic | None) -> Values:
     """What was published to a vhost, in the order of `PUBLISHED`."""
-    if traffic is None:
-        return (0, 0, 0, 0)
-    return (
-        int(traffic.published),
-        int(traffic.confirmed),
-        int(traffic.returned),
-        int(traffic.dropped),
-    )
+    return (0, 0, 0, 0) if traffic is None else published_values(traffic)
 
 
 def rates_of(before: Values, now: Values, seconds: float) -> Rates:
     """How fast counters grew within so many seconds."""
     return tuple((new - old) / seconds for old, new in zip(before, now, strict=True))
+
+
+def served_of(traffic: Traffic) -> Values:
+    """What clients of a node got of queues, in the order of `COUNTERS` but for the first."""
+    whole = ServedTraffic()
+    for counts in traffic.served.values():
+        whole.manual += counts.manual
+        whole.automatic += counts.automatic
+        whole.polled += counts.polled
+        whole.polled_automatic += counts.polled_automatic
+        whole.polled_empty += counts.polled_empty
+        whole.acknowledged += counts.acknowledged
+        whole.redelivered += counts.redelivered
+    return served_values(whole)
+
+
+def published_of(node: Node) -> Values:
+    """What clients of a node published, in the order of `PUBLISHED`."""
+    every = [traffic_of(traffic) for traffic in node.vhosts.traffic.values()]
+    return tuple(sum(column) for column in zip((0, 0, 0, 0), *every, strict=True))
+
+
+def churn_of(traffic: Traffic) -> Values:
+    """What came and went on a node, in the order of `CHURN`."""
+    return (
+        int(traffic.connections_opened),
+        int(traffic.connections_closed),
+        int(traffic.channels_opened),
+        int(traffic.channels_closed),
+        int(traffic.queues_declared),
+        int(traffic.queues_created),
+        int(traffic.queues_deleted),
+    )
 
 
 class Figures:
@@ -117,27 +168,70 @@ class Statistics:
     Attributes:
         queues: Of queues that have any, by the queue itself: one that is declared again is another.
         vhosts: Of all queues that each vhost has or had, by its name, in `VHOST_COUNTERS`.
+        exchanges: Of exchanges that were published to, by vhost and name, in `EXCHANGE_COUNTERS`.
+        total: Of all clients of this node, in `VHOST_COUNTERS`; its lengths are those of the queues
+            that this node leads, so that the nodes of a cluster can be added up.
+        churn: Of what comes and goes, in `CHURN`.
+        gauges: Of how the node is doing, in `NODE_GAUGES`.
+        queue_samples, vhost_samples: Counters and lengths.
+        exchange_samples: Counters.
+        node_samples: By `TOTAL`, the counters and lengths of `total`, then those of `churn` and of
+            `gauges`.
+        clients: Of connections and channels.
+        moment: When it was looked last, in seconds since the epoch.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(
+        self,
+        node: Node,
+        leads: Callable[[Queue], bool],
+        gauge: Callable[[], Awaitable[Values]],
+    ) -> None:
+        """Begin with no figures.
+
+        Args:
+            leads: Whether this node leads a queue, or is the only one to have it.
+            gauge: Tells how the node is doing, in `NODE_GAUGES`.
+        """
         self.queues: dict[Queue, Figures] = {}
         self.vhosts: dict[str, Figures] = {}
+        self.exchanges: dict[tuple[str, str], Figures] = {}
+        self.total = Figures(VHOST_NOTHING)
+        self.churn = Figures((0,) * len(CHURN))
+        self.gauges = Figures((0,) * len(NODE_GAUGES))
+        self.clients = ClientFigures(node)
+        self.forget()
         self._node = node
+        self._leads = leads
+        self._gauge = gauge
         self._sampled = time.monotonic()
+        self.moment = int(time.time())
+
+    def forget(self) -> None:
+        """Begin with no samples."""
+        lengths = len(LENGTHS)
+        self.queue_samples = SampleStore(len(COUNTERS) + lengths, BASIC, QUEUES_MAX)
+        self.vhost_samples = SampleStore(len(VHOST_COUNTERS) + lengths, GLOBAL, VHOSTS_MAX)
+        self.exchange_samples = SampleStore(len(EXCHANGE_COUNTERS), BASIC, EXCHANGES_MAX)
+        of_node = len(VHOST_COUNTERS) + lengths + len(CHURN) + len(NODE_GAUGES)
+        self.node_samples = SampleStore(of_node, GLOBAL, 1)
+        self.clients.forget()
 
     async def run(self) -> None:
-        """Look at all queues every few seconds, for ever."""
+        """Look at everything every few seconds, for ever, at moments that all nodes share."""
         while True:
-            await asyncio.sleep(SAMPLE_SECONDS)
+            await asyncio.sleep(SAMPLE_SECONDS - time.time() % SAMPLE_SECONDS)
             await self.sample()
 
     async def sample(self) -> None:
-        """Look at all queues of this node."""
+        """Look at all queues and exchanges of this node, and at its clients if that is wanted."""
         now = time.monotonic()
         seconds = max(now - self._sampled, 0.001)
         self._sampled = now
+        moment = self.moment = int(time.time())
         slices = Slices()
         before, self.queues = self.queues, {}
+        led = [0] * len(LENGTHS)
         for name, here in list(self._node.queues.vhosts.items()):
             grown = [0] * len(COUNTERS)
             lengths = [0] * len(LENGTHS)
@@ -152,15 +246,59 @@ class Statistics:
                     figures = Figures()
                 for place, (new, old) in enumerate(zip(counters, figures.counters, strict=True)):
                     grown[place] += new - old
+                leads = length != NO_LENGTHS and self._leads(queue)
                 for place, count in enumerate(length):
                     lengths[place] += count
+                    led[place] += count if leads else 0
+                was = figures.counters + figures.lengths
+                self.queue_samples.note(queue, moment, was, counters + length)
                 figures.look(counters, length, seconds)
                 self.queues[queue] = figures
             of_vhost = self.vhosts.setdefault(name, Figures(VHOST_NOTHING))
             of_queues = of_vhost.counters[len(PUBLISHED) :]
             total = tuple(old + new for old, new in zip(of_queues, grown[1:], strict=True))
             published = traffic_of(self._node.vhosts.traffic.get(name))
+            was = of_vhost.counters + of_vhost.lengths
             of_vhost.look(published + total, tuple(lengths), seconds)
+            self.vhost_samples.note(name, moment, was, of_vhost.counters + of_vhost.lengths)
         for name in list(self.vhosts):
             if name not in self._node.queues.vhosts:
                 del self.vhosts[name]
+        self.queue_samples.keep(self.queues)
+        self.vhost_samples.keep(self.vhosts)
+        self._look_at_node(moment, tuple(led), await self._gauge(), seconds)
+        await self._look_at_exchanges(moment, seconds)
+        await self.clients.sample(moment, seconds)
+
+    def _look_at_node(self, moment: int, led: Values, gauges: Values, seconds: float) -> None:
+        """Look at what all clients of this node did, and at how it is doing."""
+        before = self.of_node()
+        traffic = self._node.traffic
+        self.total.look(published_of(self._node) + served_of(traffic), led, seconds)
+        self.churn.look(churn_of(traffic), NO_LENGTHS, seconds)
+        self.gauges.look(gauges, NO_LENGTHS, seconds)
+        self.node_samples.note(TOTAL, moment, before, self.of_node())
+
+    def of_node(self) -> Values:
+        total = self.total.counters + self.total.lengths
+        return total + self.churn.counters + self.gauges.counters
+
+    def want_exchange(self, vhost: str, name: str) -> None:
+        """Keep samples of an exchange from now on, since it is asked for."""
+        figures = self.exchanges.get((vhost, name)) or Figures(EXCHANGE_NOTHING)
+        self.exchange_samples.wanted((vhost, name), self.moment, figures.counters)
+
+    async def _look_at_exchanges(self, moment: int, seconds: float) -> None:
+        """Look at what was published through each exchange."""
+        slices = Slices()
+        before, self.exchanges = self.exchanges, {}
+        for key, exchange in list(self._node.traffic.exchanges.items()):
+            await slices.breathe()
+            counters = (int(exchange.counts.published), int(exchange.routed))
+            figures = before.get(key)
+            if figures is None or counters < figures.counters:
+                figures = Figures(EXCHANGE_NOTHING)
+            self.exchange_samples.note(key, moment, figures.counters, counters)
+            figures.look(counters, NO_LENGTHS, seconds)
+            self.exchanges[key] = figures
+        self.exchange_samples.keep(self.exchanges)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 
 import msgspec
 
 from warren.admin.service.caller import MONITORING, Caller
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import NodeRow, Status
-from warren.admin.service.service import AdminService, what_it_waits_for
+from warren.admin.service.service import AdminService, free_bytes, what_it_waits_for
 from warren.metadata.parameters import CLUSTER_NAME
 from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
 
@@ -68,11 +67,3 @@ def cluster_name(service: AdminService) -> str:
         if isinstance(name, str):
             return name
     return next(iter(service.machine.nodes), service.own_name)
-
-
-def free_bytes(folder: str) -> int:
-    """Free space of the disk that a directory is on; -1 if that cannot be told."""
-    try:
-        return shutil.disk_usage(folder).free
-    except OSError:
-        return -1

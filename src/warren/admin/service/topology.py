@@ -120,7 +120,7 @@ async def declare_exchange(
     """
     given = as_table(arguments, "arguments of an exchange")
     request = DeclareExchangeRequest(name, type, durable, auto_delete, internal, given)
-    handle = handle_of(service, caller.name, caller is LOCAL, vhost)
+    handle = handle_of(service, caller, vhost)
     await changed(service, lambda pending: handle.declare_exchange(request, pending))
 
 
@@ -136,7 +136,7 @@ async def delete_exchange(
     if name not in check_vhost(service.machine, vhost).exchanges:
         raise Refusal(NOT_FOUND, f"no exchange '{name}' in vhost '{vhost}'")
     request = DeleteExchangeRequest(name, if_unused)
-    handle = handle_of(service, caller.name, caller is LOCAL, vhost)
+    handle = handle_of(service, caller, vhost)
     await changed(service, lambda pending: handle.delete_exchange(request, pending))
 
 
@@ -158,7 +158,7 @@ async def declare_queue(
     """
     given = as_table(arguments, "arguments of a queue")
     request = DeclareQueueRequest(name, durable, False, auto_delete, given)
-    handle = handle_of(service, caller.name, caller is LOCAL, vhost)
+    handle = handle_of(service, caller, vhost)
     await changed(service, lambda pending: handle.declare_queue(request, pending))
 
 
@@ -179,7 +179,7 @@ async def delete_queue(
     """
     check_queue(service, vhost, name)
     request = DeleteQueueRequest(name, if_unused, if_empty)
-    handle = handle_of(service, caller.name, caller is LOCAL, vhost)
+    handle = handle_of(service, caller, vhost)
     result = await changed(service, lambda pending: handle.delete_queue(request, pending))
     return int(result.messages) if isinstance(result, QueueDeleted) else 0
 
@@ -192,7 +192,7 @@ async def purge_queue(service: AdminService, caller: Caller, *, vhost: str, name
         Refusal: There is no such queue, it cannot be reached, or the user may not read it.
     """
     check_queue(service, vhost, name)
-    queue = handle_of(service, caller.name, caller is LOCAL, vhost).queue_for(name, "read")
+    queue = handle_of(service, caller, vhost).queue_for(name, "read")
     result = await done(service, queue.purge)
     assert isinstance(result, PurgeReply), "it was asked to purge"
     return int(result.count)
@@ -218,7 +218,7 @@ async def bind(
     given = as_table(arguments, "arguments of a binding")
     to_exchange = destination_type == "exchange"
     request = BindRequest(source, destination, to_exchange, routing_key, given)
-    handle = handle_of(service, caller.name, caller is LOCAL, vhost)
+    handle = handle_of(service, caller, vhost)
     await changed(service, lambda pending: handle.bind(request, pending))
 
 
@@ -242,7 +242,7 @@ async def unbind(
     given = as_table(arguments, "arguments of a binding")
     to_exchange = destination_type == "exchange"
     request = UnbindRequest(source, destination, to_exchange, routing_key, given)
-    handle = handle_of(service, caller.name, caller is LOCAL, vhost)
+    handle = handle_of(service, caller, vhost)
     await changed(service, lambda pending: handle.unbind(request, pending))
 
 
@@ -286,11 +286,8 @@ def check_queue(service: AdminService, vhost: str, name: str) -> QueueRecord:
     return queue
 
 
-def handle_of(service: AdminService, user: str, trusted: bool, vhost: str) -> VhostHandle:
-    """The way into a vhost of who asks.
-
-    Args:
-        trusted: Whether it is an operator of the machine, who needs no permissions.
+def handle_of(service: AdminService, asker: Caller, vhost: str) -> VhostHandle:
+    """The way into a vhost of who asks; an operator of the machine needs no permissions.
 
     Raises:
         Refusal: There is no such vhost, or it is being deleted.
@@ -303,9 +300,10 @@ def handle_of(service: AdminService, user: str, trusted: bool, vhost: str) -> Vh
         vhost,
         tables.router,
         node.queues.vhost(vhost).queues,
-        user,
+        asker.name,
         NOBODY,
-        trusted=trusted,
+        trusted=asker is LOCAL,
+        grants=asker.grants,
     )
 
 

@@ -6,6 +6,7 @@ What changes them is done when the change is in force on this node.
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 
 from warren.admin.service.caller import Caller
 from warren.admin.service.operation import operation
@@ -56,6 +57,13 @@ async def add_user(
     hashed, scheme = await _hashed(service, password, password_hash, hashing_algorithm)
     await service.catch_up()
     await service.change(check_add_user(service.machine, name, hashed, scheme))
+
+
+@operation()
+async def salted_hash(service: AdminService, caller: Caller, *, password: str) -> str:
+    """What a password comes to with a new salt, in Base64: `password_hash` of a user."""
+    secret = password.encode("utf-8", "surrogateescape")
+    return b64encode(hash_password(secret, service.node.random.bytes(SALT_BYTES))).decode()
 
 
 @operation()

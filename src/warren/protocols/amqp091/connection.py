@@ -108,6 +108,7 @@ HELD_BY_OUTPUT: Final = 4
 HELD_BY_FLOW: Final = 8
 HELD_BY_TURN: Final = 16
 HELD_BY_LOGIN: Final = 32
+TOKEN_EXPIRED: Final = "the token has expired"
 
 
 @final
@@ -311,6 +312,9 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
 
         Called about once a second.
         """
+        handle = self.handle
+        if handle is not None and handle.expired(now_ms):
+            self.shut_down(TOKEN_EXPIRED)
         heartbeats = self._heartbeats
         heartbeats.listen(now_ms)
         for channel in list(self.channels.values()):
@@ -652,6 +656,15 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         elif self.state == AWAIT_OPEN and isinstance(method, spec.ConnectionOpen):
             self._open(method)
         elif self.state == OPEN and isinstance(method, spec.ConnectionUpdateSecret):
+            login = self.agreement.login
+            secret = method.new_secret.decode("utf-8", "surrogateescape")
+            if login is None or not self.broker.renew_login(login, secret):
+                raise ConnectionException(
+                    530,
+                    "New secret was refused by one of the backends",
+                    method.CLASS_ID,
+                    method.METHOD_ID,
+                )
             self.send(0, spec.ConnectionUpdateSecretOk())
         else:
             raise ConnectionException(

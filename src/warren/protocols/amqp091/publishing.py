@@ -666,7 +666,9 @@ class PublishPath:
         queues = route.queues
         use = self._use_of(route)
         use.published(count)
-        self._traffic.routed += count * len(queues)
+        copies = count * len(queues)
+        self._traffic.routed += copies
+        use.exchange.routed += copies
         if not queues and route.reply is None:
             use.unroutable(count, route.mandatory)
         if route.keepers:

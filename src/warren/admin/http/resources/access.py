@@ -104,6 +104,13 @@ def tags_of(value: object) -> list[str]:
     raise bad_request("tags are a list of texts, or a text with commas")
 
 
+async def hash_password(asked: HttpRequest) -> HttpAnswer:
+    """What a password comes to with a new salt, as `password_hash` of users has it."""
+    return ok(
+        {"ok": await users.salted_hash(asked.service, asked.caller, password=asked["password"])}
+    )
+
+
 async def delete_user(asked: HttpRequest) -> HttpAnswer:
     """Delete a user."""
     await users.delete_user(asked.service, asked.caller, name=asked["user"])
@@ -411,6 +418,7 @@ def words(text: str, name: str, value: object) -> str:
 
 
 RESOURCES = [
+    Resource("/api/auth/hash_password/{password}", get=hash_password),
     Resource("/api/users", get=all_users),
     Resource("/api/users/without-permissions", get=users_without_permissions),
     Resource("/api/users/bulk-delete", post=delete_users),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from warren.admin.http.asked import Resource
+import asyncio
+
+from warren.admin.http.answers import HttpAnswer, ok
+from warren.admin.http.asked import HttpRequest, Resource
 from warren.admin.http.resources import (
     access,
     clients,
@@ -30,3 +33,14 @@ RESOURCES: list[Resource] = [
     *queues.RESOURCES,
     *exchanges.RESOURCES,
 ]
+
+
+async def openapi(asked: HttpRequest) -> HttpAnswer:
+    """This description."""
+    # Found anew each time, which takes some 10 ms on a thread: few ask for it.
+    from warren.admin.http.openapi import document
+
+    return ok(await asyncio.to_thread(document, RESOURCES))
+
+
+RESOURCES.insert(0, Resource("/api/openapi.json", get=openapi))

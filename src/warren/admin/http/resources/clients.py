@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok
 from warren.admin.http.asked import HttpRequest, Resource
 from warren.admin.http.errors import lacking, not_there
+from warren.admin.http.fields import grouped
 from warren.admin.http.paging import listed, narrowed_one
+from warren.admin.http.ranges import NO_RANGES, Ranges, detailed
 from warren.admin.service import clients, details, visible
 from warren.admin.service.caller import POLICYMAKER, sees_all
+from warren.admin.service.client_figures import (
+    CHANNEL_COUNTERS,
+    OCTETS,
+    PUBLISHED_COUNTERS,
+    ClientFigure,
+)
 from warren.admin.service.rows import ChannelRow, ConnectionRow, ConsumerRow
 
 CLOSED = "Closed via management plugin"
 """What clients are told where the request gives no reason, in RabbitMQ's words."""
+NO_FIGURES: Mapping[str, ClientFigure] = {}
+NO_RATES = (0.0,) * len(OCTETS)
+PUBLISHED = CHANNEL_COUNTERS[:PUBLISHED_COUNTERS]
+SERVED = CHANNEL_COUNTERS[PUBLISHED_COUNTERS:]
 
 Row = TypeVar("Row")
 
@@ -27,13 +39,22 @@ async def whole(parts: AsyncIterator[list[Row]]) -> list[Row]:
 # --- connections --------------------------------------------------------------------------------
 
 
-def connection(row: ConnectionRow) -> dict[str, Any]:
-    """A connection as the API shows it."""
+def connection(
+    row: ConnectionRow, figures: Mapping[str, ClientFigure] = NO_FIGURES, ranges: Ranges = NO_RANGES
+) -> dict[str, Any]:
+    """A connection as the API shows it.
+
+    Args:
+        figures: What connections have counted, by pid.
+    """
     fields = {name: value for name, value in row.cells().items() if name != "pid"}
     fields["type"] = "network"
     fields["user_who_performed_action"] = row.user
-    for name in ("recv_oct", "send_oct"):
-        fields[f"{name}_details"] = {"rate": 0.0}
+    found = figures.get(row.pid)
+    rates = NO_RATES if found is None else found.rates
+    samples = None if found is None else ranges.samples("data_rates", found.samples)
+    for place, name in enumerate(OCTETS):
+        fields[f"{name}_details"] = detailed(rates[place], samples, place)
     given = row.client_properties.get("connection_name")
     if isinstance(given, str):
         fields["user_provided_name"] = given
@@ -45,10 +66,26 @@ async def _connections(asked: HttpRequest) -> list[ConnectionRow]:
     return sorted(rows, key=lambda row: row.name)
 
 
+async def _figures(
+    asked: HttpRequest, ranges: Ranges, rows: Sequence[ConnectionRow | ChannelRow]
+) -> dict[str, ClientFigure]:
+    """What connections or channels have counted."""
+    by_node: dict[str, list[str]] = {}
+    for row in rows:
+        by_node.setdefault(row.node, []).append(row.pid)
+    return await clients.figures_of(asked.service, by_node, ranges.spans)
+
+
+async def _shown_connections(asked: HttpRequest, rows: list[ConnectionRow]) -> HttpAnswer:
+    ranges = Ranges(asked.query)
+    figures = await _figures(asked, ranges, rows)
+    return ok(listed(asked, [connection(row, figures, ranges) for row in rows]))
+
+
 async def all_connections(asked: HttpRequest) -> HttpAnswer:
     """All connections that the user may see."""
     rows = await _connections(asked)
-    return ok(listed(asked, [connection(row) for row in rows if row.vhost]))
+    return await _shown_connections(asked, [row for row in rows if row.vhost])
 
 
 async def connections_of_vhost(asked: HttpRequest) -> HttpAnswer:
@@ -56,7 +93,7 @@ async def connections_of_vhost(asked: HttpRequest) -> HttpAnswer:
     vhost = asked["vhost"]
     await visible.visible_vhost(asked.service, asked.caller, vhost=vhost)
     rows = await _connections(asked)
-    return ok(listed(asked, [connection(row) for row in rows if row.vhost == vhost]))
+    return await _shown_connections(asked, [row for row in rows if row.vhost == vhost])
 
 
 async def connections_of_user(asked: HttpRequest) -> HttpAnswer:
@@ -65,7 +102,7 @@ async def connections_of_user(asked: HttpRequest) -> HttpAnswer:
     if user != asked.caller.name and not sees_all(asked.caller):
         raise lacking(POLICYMAKER)
     rows = await _connections(asked)
-    return ok(listed(asked, [connection(row) for row in rows if row.user == user]))
+    return await _shown_connections(asked, [row for row in rows if row.user == user])
 
 
 async def _connection(asked: HttpRequest) -> ConnectionRow:
@@ -77,7 +114,9 @@ async def _connection(asked: HttpRequest) -> ConnectionRow:
 
 async def one_connection(asked: HttpRequest) -> HttpAnswer:
     """One connection."""
-    return ok(narrowed_one(asked, connection(await _connection(asked))))
+    row = await _connection(asked)
+    ranges = Ranges(asked.query)
+    return ok(narrowed_one(asked, connection(row, await _figures(asked, ranges, [row]), ranges)))
 
 
 def _reason(asked: HttpRequest) -> str:
@@ -109,8 +148,14 @@ async def close_connections_of_user(asked: HttpRequest) -> HttpAnswer:
 # --- channels -----------------------------------------------------------------------------------
 
 
-def channel(row: ChannelRow) -> dict[str, Any]:
-    """A channel as the API shows it."""
+def channel(
+    row: ChannelRow, figures: Mapping[str, ClientFigure] = NO_FIGURES, ranges: Ranges = NO_RANGES
+) -> dict[str, Any]:
+    """A channel as the API shows it.
+
+    Args:
+        figures: What channels have counted, by pid.
+    """
     fields = {
         name: value
         for name, value in row.cells().items()
@@ -119,7 +164,18 @@ def channel(row: ChannelRow) -> dict[str, Any]:
     fields["state"] = "running"
     fields["user_who_performed_action"] = row.user
     fields["connection_details"] = _ends(row.name)
+    found = figures.get(row.pid)
+    if found is not None and any(found.counters):
+        fields["message_stats"] = grouped(
+            (PUBLISHED, SERVED), found.counters, found.rates, ranges, found.samples
+        )
     return fields
+
+
+async def _shown_channels(asked: HttpRequest, rows: list[ChannelRow]) -> HttpAnswer:
+    ranges = Ranges(asked.query)
+    figures = await _figures(asked, ranges, rows)
+    return ok(listed(asked, [channel(row, figures, ranges) for row in rows]))
 
 
 def _ends(name: str) -> dict[str, Any]:
@@ -136,21 +192,21 @@ async def _channels(asked: HttpRequest, vhost: str = "") -> list[ChannelRow]:
 
 async def all_channels(asked: HttpRequest) -> HttpAnswer:
     """All channels that the user may see."""
-    return ok(listed(asked, [channel(row) for row in await _channels(asked)]))
+    return await _shown_channels(asked, await _channels(asked))
 
 
 async def channels_of_vhost(asked: HttpRequest) -> HttpAnswer:
     """Those to one vhost."""
     vhost = asked["vhost"]
     await visible.visible_vhost(asked.service, asked.caller, vhost=vhost)
-    return ok(listed(asked, [channel(row) for row in await _channels(asked, vhost)]))
+    return await _shown_channels(asked, await _channels(asked, vhost))
 
 
 async def channels_of_connection(asked: HttpRequest) -> HttpAnswer:
     """Those of one connection."""
     pid = (await _connection(asked)).pid
     rows = [row for row in await _channels(asked) if row.connection == pid]
-    return ok(listed(asked, [channel(row) for row in rows]))
+    return await _shown_channels(asked, rows)
 
 
 async def one_channel(asked: HttpRequest) -> HttpAnswer:
@@ -159,7 +215,15 @@ async def one_channel(asked: HttpRequest) -> HttpAnswer:
         if row.name == asked["channel"]:
             rows = await whole(clients.list_consumers(asked.service, asked.caller, vhost=row.vhost))
             own = [consumer(asked, each) for each in rows if each.channel_pid == row.pid]
-            shown = {**channel(row), "consumer_details": own, "deliveries": [], "publishes": []}
+            ranges = Ranges(asked.query)
+            figures = await _figures(asked, ranges, [row])
+            # Which exchanges and queues they were of is not told with rates of the mode `basic`.
+            shown = {
+                **channel(row, figures, ranges),
+                "consumer_details": own,
+                "deliveries": [],
+                "publishes": [],
+            }
             return ok(narrowed_one(asked, shown))
     raise not_there()
 

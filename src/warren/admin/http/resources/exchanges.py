@@ -14,6 +14,7 @@ from warren.admin.http.answers import NO_CONTENT, HttpAnswer, created, ok, put
 from warren.admin.http.asked import HttpRequest, Resource, needed
 from warren.admin.http.errors import bad_request, not_there, refused_as
 from warren.admin.http.paging import listed, narrowed_one
+from warren.admin.http.ranges import Ranges
 from warren.admin.http.values import as_boolean, as_table, check_name, check_table
 from warren.admin.service import details, messages, topology
 from warren.admin.service.details import BindingDetails
@@ -35,22 +36,31 @@ def exchange_name(segment: str) -> str:
 
 async def all_exchanges(asked: HttpRequest) -> HttpAnswer:
     """The exchanges of all vhosts that the user may enter."""
-    rows = await details.exchange_details(asked.service, asked.caller)
-    return ok(listed(asked, [fields.exchange(row) for row in rows]))
+    return await _exchanges(asked, None)
 
 
 async def exchanges_of_vhost(asked: HttpRequest) -> HttpAnswer:
     """Those of one vhost."""
-    rows = await details.exchange_details(asked.service, asked.caller, vhost=asked["vhost"])
-    return ok(listed(asked, [fields.exchange(row) for row in rows]))
+    return await _exchanges(asked, asked["vhost"])
+
+
+async def _exchanges(asked: HttpRequest, vhost: str | None) -> HttpAnswer:
+    ranges = Ranges(asked.query)
+    rows = await details.exchange_details(
+        asked.service, asked.caller, vhost=vhost, spans=ranges.spans
+    )
+    return ok(listed(asked, [fields.exchange(row, ranges) for row in rows]))
 
 
 async def one_exchange(asked: HttpRequest) -> HttpAnswer:
     """One exchange."""
+    ranges = Ranges(asked.query)
+    name = exchange_name(asked["exchange"])
     (row,) = await details.exchange_details(
-        asked.service, asked.caller, vhost=asked["vhost"], name=exchange_name(asked["exchange"])
+        asked.service, asked.caller, vhost=asked["vhost"], name=name, spans=ranges.spans
     )
-    return ok(narrowed_one(asked, {**fields.exchange(row), "incoming": [], "outgoing": []}))
+    shown = {**fields.exchange(row, ranges), "incoming": [], "outgoing": []}
+    return ok(narrowed_one(asked, shown))
 
 
 async def put_exchange(asked: HttpRequest) -> HttpAnswer:

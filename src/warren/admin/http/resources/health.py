@@ -81,7 +81,7 @@ async def certificate_expiration(asked: HttpRequest) -> HttpAnswer:
         raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
     if not asked["within"].isdecimal():
         raise bad_request("Invalid expiration value.")
-    if any(row.protocol.endswith("ssl") for row in asked.service.host.state().addresses):
+    if any(row.tls for row in asked.service.host.state().addresses):
         return HttpAnswer(
             501,
             {

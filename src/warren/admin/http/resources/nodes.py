@@ -11,15 +11,28 @@ from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok, put
 from warren.admin.http.asked import HttpRequest, Resource, needed
 from warren.admin.http.compatible import RABBITMQ_VERSION
 from warren.admin.http.errors import bad_request, not_there
+from warren.admin.http.fields import counted
 from warren.admin.http.paging import listed, narrowed_one
-from warren.admin.service import nodes, parameters
+from warren.admin.http.ranges import NO_RANGES, Ranges, detailed
+from warren.admin.service import logins, memory_breakdown, node_figures, nodes, parameters
+from warren.admin.service.everywhere import ask_all, others
+from warren.admin.service.node_figures import NodeFigures, figures_by_node
+from warren.admin.service.operation import Operation
 from warren.admin.service.rows import GlobalParameterRow, NodeStatusRow, ParameterRow
+from warren.admin.service.statistics import CHURN, LENGTHS, NODE_GAUGES, VHOST_COUNTERS
 from warren.errors import PRECONDITION_FAILED, Refusal
+
+FIRST_CHURN = len(VHOST_COUNTERS) + len(LENGTHS)
+FIRST_GAUGE = FIRST_CHURN + len(CHURN)
+"""The columns of `NodeFigures.samples` that these begin in."""
+NO_FIGURES = NodeFigures()
 
 # --- nodes --------------------------------------------------------------------------------------
 
 
-def node(row: NodeStatusRow) -> dict[str, Any]:
+def node(
+    row: NodeStatusRow, figures: NodeFigures = NO_FIGURES, ranges: Ranges = NO_RANGES
+) -> dict[str, Any]:
     """A node as the API shows it; of one that is down only its name is known."""
     if not row.running:
         return {"name": row.name, "type": "disc", "running": False}
@@ -51,23 +64,101 @@ def node(row: NodeStatusRow) -> dict[str, Any]:
         "run_queue": 0,
         "processors": os.cpu_count() or 1,
     }
-    for name in ("mem_used", "disk_free", "fd_used", "sockets_used"):
-        shown[f"{name}_details"] = {"rate": 0.0}
+    samples = figures.samples
+    gauges = ranges.samples("node_stats", samples, FIRST_GAUGE)
+    for place, name in enumerate(NODE_GAUGES):
+        shown[f"{name}_details"] = detailed(figures.gauge_rates[place], gauges, place)
+    churn = ranges.samples("node_stats", samples, FIRST_CHURN)
+    shown |= counted(CHURN, figures.churn, figures.churn_rates, churn)
     return shown
+
+
+async def _nodes(asked: HttpRequest) -> list[dict[str, Any]]:
+    ranges = Ranges(asked.query)
+    rows = await nodes.list_nodes(asked.service, asked.caller)
+    figures = await figures_by_node(asked.service, ranges.spans)
+    return [node(row, figures.get(row.name, NO_FIGURES), ranges) for row in rows]
 
 
 async def all_nodes(asked: HttpRequest) -> HttpAnswer:
     """All nodes of the cluster."""
-    rows = await nodes.list_nodes(asked.service, asked.caller)
-    return ok(listed(asked, [node(row) for row in rows]))
+    return ok(listed(asked, await _nodes(asked)))
 
 
 async def one_node(asked: HttpRequest) -> HttpAnswer:
     """One node."""
-    for row in await nodes.list_nodes(asked.service, asked.caller):
-        if row.name == asked["node"]:
-            return ok(narrowed_one(asked, node(row)))
+    for row in await _nodes(asked):
+        if row["name"] == asked["node"]:
+            return ok(narrowed_one(asked, row))
     raise not_there()
+
+
+# --- what one node alone knows ------------------------------------------------------------------
+
+
+async def _of_node(asked: HttpRequest, operation: Operation[[], Any], shape: Any) -> Any:
+    """What an operation without arguments answers on the node that a path names.
+
+    Raises:
+        Problem: There is no such node, or it does not answer.
+    """
+    service, name = asked.service, asked["node"]
+    if name == service.own_name:
+        return await operation(service, asked.caller)
+    asked.permit(operation)
+    answers = await ask_all(service, [name], operation.name, {}, shape)
+    if name not in answers.by_node:
+        raise not_there()
+    return answers.by_node[name]
+
+
+async def memory(asked: HttpRequest) -> HttpAnswer:
+    """What the memory of a node is for, in bytes."""
+    parts = await _of_node(asked, memory_breakdown.memory_breakdown, dict[str, int])
+    total = parts.pop("total")
+    shown: dict[str, Any] = {**dict.fromkeys(memory_breakdown.NOT_APART, 0), **parts}
+    shown["strategy"] = "rss"
+    in_use = total - parts["allocated_unused"]
+    shown["total"] = {"rss": total, "allocated": total, "erlang": in_use}
+    return ok(narrowed_one(asked, {"memory": shown}))
+
+
+async def relative_memory(asked: HttpRequest) -> HttpAnswer:
+    """The same in percent, rounded up."""
+    parts = await _of_node(asked, memory_breakdown.memory_breakdown, dict[str, int])
+    total = parts["total"]
+    shown = dict.fromkeys(memory_breakdown.NOT_APART, 0)
+    shown |= {name: -(-100 * size // max(total, 1)) for name, size in parts.items()}
+    return ok(narrowed_one(asked, {"memory": shown}))
+
+
+async def login_attempts(asked: HttpRequest) -> HttpAnswer:
+    """How many clients of a node said who they are."""
+    rows = await _of_node(asked, logins.auth_attempts, list[logins.AttemptRow])
+    return ok(listed(asked, [row.cells() for row in rows]))
+
+
+async def reset_login_attempts(asked: HttpRequest) -> HttpAnswer:
+    """Count them anew."""
+    await _of_node(asked, logins.reset_auth_attempts, None)
+    return NO_CONTENT
+
+
+async def login_sources(asked: HttpRequest) -> HttpAnswer:
+    """The same by addresses, which are not kept, as RabbitMQ does not unless it is told to."""
+    await _of_node(asked, logins.auth_attempts, list[logins.AttemptRow])
+    return ok([])
+
+
+async def reset_samples(asked: HttpRequest) -> HttpAnswer:
+    """Forget the samples of a node, or of all nodes."""
+    service = asked.service
+    if "node" in asked.variables:
+        await _of_node(asked, node_figures.reset_samples, None)
+        return NO_CONTENT
+    await node_figures.reset_samples(service, asked.caller)
+    await ask_all(service, others(service), node_figures.reset_samples.name, {}, None)
+    return NO_CONTENT
 
 
 # --- feature flags ------------------------------------------------------------------------------
@@ -204,6 +295,12 @@ async def delete_global_parameter(asked: HttpRequest) -> HttpAnswer:
 RESOURCES = [
     Resource("/api/nodes", get=all_nodes),
     Resource("/api/nodes/{node}", get=one_node),
+    Resource("/api/nodes/{node}/memory", get=memory),
+    Resource("/api/nodes/{node}/memory/relative", get=relative_memory),
+    Resource("/api/auth/attempts/{node}", get=login_attempts, delete=reset_login_attempts),
+    Resource("/api/auth/attempts/{node}/source", get=login_sources, delete=reset_login_attempts),
+    Resource("/api/reset", delete=reset_samples),
+    Resource("/api/reset/{node}", delete=reset_samples),
     Resource("/api/feature-flags", get=feature_flags),
     Resource("/api/feature-flags/{name}/enable", put=enable_feature_flag),
     Resource("/api/deprecated-features", get=deprecated_features),

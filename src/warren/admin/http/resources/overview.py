@@ -10,17 +10,25 @@ from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok
 from warren.admin.http.asked import HttpRequest, Resource, needed
 from warren.admin.http.compatible import PRODUCT, RABBITMQ_VERSION
 from warren.admin.http.errors import bad_request
-from warren.admin.http.fields import lengths, message_stats
+from warren.admin.http.fields import counted
 from warren.admin.http.paging import narrowed_one
+from warren.admin.http.ranges import Ranges
 from warren.admin.service import overview, parameters
 from warren.admin.service.caller import ADMINISTRATOR, MONITORING
 from warren.admin.service.rows import Listener
-from warren.admin.service.statistics import VHOST_COUNTERS
+from warren.admin.service.statistics import CHURN, LENGTHS, VHOST_COUNTERS
+
+RETENTION = {"global": [600, 3_600, 28_800, 86_400], "basic": [600, 3_600], "detailed": [600]}
+"""How far back charts go, in seconds; `service.history` keeps samples for so long."""
 
 
 async def show(asked: HttpRequest) -> HttpAnswer:
     """The overview."""
-    found = await overview.overview(asked.service, asked.caller)
+    ranges = Ranges(asked.query)
+    found = await overview.overview(asked.service, asked.caller, spans=ranges.spans)
+    figures = found.figures
+    counters, lengths = len(VHOST_COUNTERS), (figures.ready, figures.unacknowledged)
+    samples = figures.samples
     monitors = bool(asked.caller.tags & {ADMINISTRATOR, MONITORING})
     shown: dict[str, Any] = {
         "management_version": RABBITMQ_VERSION,
@@ -32,20 +40,33 @@ async def show(asked: HttpRequest) -> HttpAnswer:
         "cluster_name": found.cluster,
         "cluster_tags": {},
         "node_tags": {},
+        "sample_retention_policies": RETENTION,
+        # RabbitMQ's processes send their counters; here they are looked at.
+        "statistics_db_event_queue": 0,
         "disable_stats": False,
         "enable_queue_totals": False,
         "default_queue_type": found.default_queue_type,
         "is_op_policy_updating_enabled": True,
         "require_definition_json_extension": False,
-        "queue_totals": lengths(
-            (found.ready, found.unacknowledged, found.ready + found.unacknowledged),
-            found.length_rates,
+        "queue_totals": counted(
+            LENGTHS,
+            (*lengths, sum(lengths)),
+            figures.length_rates,
+            ranges.samples("lengths", samples, counters),
         ),
-        "message_stats": message_stats(found.counters, found.rates, VHOST_COUNTERS),
+        "message_stats": counted(
+            VHOST_COUNTERS, figures.counters, figures.rates, ranges.samples("msg_rates", samples)
+        ),
+        "churn_rates": counted(
+            CHURN,
+            figures.churn,
+            figures.churn_rates,
+            ranges.samples("msg_rates", samples, counters + len(LENGTHS)),
+        ),
         "object_totals": {
-            "channels": found.channels,
-            "consumers": found.consumers,
-            "connections": found.connections,
+            "channels": figures.channels,
+            "consumers": figures.consumers,
+            "connections": figures.connections,
             "exchanges": found.exchanges,
             "queues": found.queues,
         },
@@ -63,7 +84,7 @@ async def show(asked: HttpRequest) -> HttpAnswer:
                     "port": str(row.port),
                 }
                 for row in found.listeners
-                if row.protocol == "http"
+                if row.protocol in ("http", "https")
             ],
         }
     return ok(narrowed_one(asked, shown))
@@ -76,7 +97,7 @@ def listener(node: str, row: Listener) -> dict[str, Any]:
         "protocol": row.protocol,
         "ip_address": address(row),
         "port": row.port,
-        "tls": row.protocol.endswith("ssl"),
+        "tls": row.tls,
     }
 
 
@@ -88,7 +109,7 @@ def address(row: Listener) -> str:
 async def whoami(asked: HttpRequest) -> HttpAnswer:
     """The user who asks."""
     user = asked.caller
-    shown = {"name": user.name, "tags": sorted(user.tags), "is_internal_user": True}
+    shown = {"name": user.name, "tags": sorted(user.tags), "is_internal_user": user.grants is None}
     return ok(narrowed_one(asked, shown))
 
 

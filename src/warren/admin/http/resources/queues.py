@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok, put
 from warren.admin.http.asked import HttpRequest, Resource, needed
 from warren.admin.http.errors import bad_request, lacking, refused_as
 from warren.admin.http.paging import Page, columns_of, listed, narrowed_one, rank, value_at
+from warren.admin.http.ranges import Ranges
 from warren.admin.http.resources.clients import consumers_of_queue
 from warren.admin.http.values import as_boolean, as_integer, as_table, check_name
 from warren.admin.service import details, messages, topology
@@ -30,13 +32,13 @@ ACKMODES: dict[str, Fate] = {
 }
 
 
-def shape_of(asked: HttpRequest) -> Any:
+def shape_of(asked: HttpRequest, ranges: Ranges) -> Any:
     """How a list shows each queue: with all figures, with its length alone, or with none."""
+    shape = fields.listed_queue
     if asked.truth("disable_stats"):
-        if asked.truth("enable_queue_totals"):
-            return fields.queue_with_totals
-        return fields.bare_queue
-    return fields.listed_queue
+        totals = asked.truth("enable_queue_totals")
+        shape = fields.queue_with_totals if totals else fields.bare_queue
+    return partial(shape, ranges=ranges)
 
 
 async def all_queues(asked: HttpRequest) -> HttpAnswer:
@@ -51,7 +53,8 @@ async def queues_of_vhost(asked: HttpRequest) -> HttpAnswer:
 
 async def _list(asked: HttpRequest, vhost: str | None) -> HttpAnswer:
     page = Page(asked)
-    shape = shape_of(asked)
+    ranges = Ranges(asked.query)
+    shape = shape_of(asked, ranges)
     sort = asked.query.get("sort", "")
     chosen: dict[str, Any] = {
         "vhost": vhost,
@@ -64,6 +67,7 @@ async def _list(asked: HttpRequest, vhost: str | None) -> HttpAnswer:
             asked.service,
             asked.caller,
             **chosen,
+            spans=ranges.spans,
             begin=page.begin,
             count=page.size,
             reverse=reverse,
@@ -71,12 +75,14 @@ async def _list(asked: HttpRequest, vhost: str | None) -> HttpAnswer:
         page.check(found.total)
         rows = columns_of(asked, [shape(each) for each in found.items])
         return ok(page.document(rows, found.filtered, found.total))
-    parts = details.list_queue_details(asked.service, asked.caller, **chosen)
     if not page.number and not sort and not reverse:
+        parts = details.list_queue_details(
+            asked.service, asked.caller, **chosen, spans=ranges.spans
+        )
         # The first part is waited for here, so that what is wrong is told.
         first = await anext(parts)
         return HttpAnswer(200, _shown(asked, shape, first, parts))
-    return await _sorted(asked, page, chosen, shape, sort, reverse)
+    return await _sorted(asked, page, chosen, shape, ranges, sort, reverse)
 
 
 async def _shown(
@@ -96,6 +102,7 @@ async def _sorted(
     page: Page,
     chosen: dict[str, Any],
     shape: Any,
+    ranges: Ranges,
     sort: str,
     reverse: bool,
 ) -> HttpAnswer:
@@ -126,19 +133,24 @@ async def _sorted(
     else:
         names = [(vhost, name) for _, vhost, name in reversed(keys)]
     names = page.cut(names, total)
-    found = await details.some_queues(asked.service, asked.caller, names=names)
+    found = await details.some_queues(asked.service, asked.caller, names=names, spans=ranges.spans)
     rows = columns_of(asked, [shape(each) for each in found])
     return ok(page.document(rows, len(keys), total))
 
 
 async def one_queue(asked: HttpRequest) -> HttpAnswer:
     """One queue, with its consumers."""
+    ranges = Ranges(asked.query)
     found = await details.queue_details(
-        asked.service, asked.caller, vhost=asked["vhost"], queue=asked["queue"]
+        asked.service,
+        asked.caller,
+        vhost=asked["vhost"],
+        queue=asked["queue"],
+        spans=ranges.spans,
     )
     if asked.truth("disable_stats"):
         return ok(narrowed_one(asked, fields.bare_queue(found)))
-    shown = fields.queue(found)
+    shown = fields.queue(found, ranges)
     consumers = await consumers_of_queue(asked, asked["vhost"], asked["queue"])
     shown.update(consumer_details=consumers, incoming=[], deliveries=[])
     return ok(narrowed_one(asked, shown))

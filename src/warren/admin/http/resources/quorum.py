@@ -22,6 +22,7 @@ _under_way: set[asyncio.Task[None]] = set()
 
 async def status(asked: HttpRequest) -> HttpAnswer:
     """How far each copy of a queue is."""
+    asked.permit(leaders.quorum_status)
     found = await details.queue_details(
         asked.service, asked.caller, vhost=asked["vhost"], queue=asked["queue"]
     )
@@ -64,6 +65,7 @@ async def _check(asked: HttpRequest) -> str:
 
 async def add(asked: HttpRequest) -> HttpAnswer:
     """Have a node hold a queue."""
+    asked.permit(members.add_member)
     node = await _check(asked)
     try:
         await members.add_member(
@@ -78,6 +80,7 @@ async def add(asked: HttpRequest) -> HttpAnswer:
 
 async def delete(asked: HttpRequest) -> HttpAnswer:
     """Have a node hold a queue no more."""
+    asked.permit(members.delete_member)
     node = await _check(asked)
     found = await details.queue_details(
         asked.service, asked.caller, vhost=asked["vhost"], queue=asked["queue"]
@@ -117,6 +120,7 @@ async def grow(asked: HttpRequest) -> HttpAnswer:
 
 async def shrink(asked: HttpRequest) -> HttpAnswer:
     """Remove all members on a node, behind the answer: it takes as long as there are queues."""
+    asked.permit(members.shrink)
     if asked["node"] not in asked.service.machine.nodes:
         raise not_there()
     done = members.shrink(asked.service, asked.caller, node=asked["node"])

@@ -7,6 +7,7 @@ from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok, put
 from warren.admin.http.asked import HttpRequest, Resource
 from warren.admin.http.errors import Problem, bad_request, problem
 from warren.admin.http.paging import listed, narrowed_one
+from warren.admin.http.ranges import Ranges
 from warren.admin.http.resources.access import tags_of
 from warren.admin.service import details, permissions, status, vhosts
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
@@ -16,14 +17,18 @@ EVERYTHING = ".*"
 
 async def all_vhosts(asked: HttpRequest) -> HttpAnswer:
     """The vhosts that are shown to the user."""
-    rows = await details.vhost_details(asked.service, asked.caller)
-    return ok(listed(asked, [fields.vhost(row) for row in rows]))
+    ranges = Ranges(asked.query)
+    rows = await details.vhost_details(asked.service, asked.caller, spans=ranges.spans)
+    return ok(listed(asked, [fields.vhost(row, ranges) for row in rows]))
 
 
 async def one_vhost(asked: HttpRequest) -> HttpAnswer:
     """One vhost."""
-    row = await details.one_vhost(asked.service, asked.caller, vhost=asked["vhost"])
-    return ok(narrowed_one(asked, fields.vhost(row)))
+    ranges = Ranges(asked.query)
+    row = await details.one_vhost(
+        asked.service, asked.caller, vhost=asked["vhost"], spans=ranges.spans
+    )
+    return ok(narrowed_one(asked, fields.vhost(row, ranges)))
 
 
 async def put_vhost(asked: HttpRequest) -> HttpAnswer:

@@ -47,8 +47,7 @@ from warren.admin.service.metrics.families import (
 )
 from warren.admin.service.metrics.gathering import ALL, ClientReadings, QueueReadings, Wanted
 from warren.admin.service.metrics.samples import SampleTable, Series, labelled, single
-from warren.admin.service.service import AdminService
-from warren.admin.service.status import free_bytes
+from warren.admin.service.service import AdminService, free_bytes
 from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
 from warren.queue_types import CLASSIC, QUORUM
 from warren.queues.traffic import SIZE_BOUNDS, PublishedTraffic, ServedTraffic

@@ -1,0 +1,152 @@
+"""What the clients of each node did, and what all nodes of the cluster come to together."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from warren.admin.service.caller import MONITORING, Caller
+from warren.admin.service.everywhere import ask_all, others
+from warren.admin.service.history import SampleRange, Values
+from warren.admin.service.operation import operation
+from warren.admin.service.service import AdminService
+from warren.admin.service.slices import Slices
+from warren.admin.service.statistics import (
+    CHURN,
+    LENGTHS,
+    NO_LENGTH_RATES,
+    NODE_GAUGES,
+    TOTAL,
+    VHOST_COUNTERS,
+    VHOST_NO_RATES,
+    VHOST_NOTHING,
+    churn_of,
+    published_of,
+    served_of,
+)
+
+Number = TypeVar("Number", int, float)
+
+
+class NodeFigures(msgspec.Struct, kw_only=True):
+    """What one node counts, or some nodes together.
+
+    Attributes:
+        ready, unacknowledged, consumers: Of the queues that it leads.
+        connections, channels: Of clients that are in a vhost.
+        counters, rates: In the order of `VHOST_COUNTERS`.
+        length_rates: In the order of `LENGTHS`.
+        churn, churn_rates: In the order of `CHURN`.
+        gauge_rates: In the order of `NODE_GAUGES`.
+        samples: For each span that was asked for, from the oldest on: counters, lengths, churn and
+            gauges.
+    """
+
+    ready: int = 0
+    unacknowledged: int = 0
+    consumers: int = 0
+    connections: int = 0
+    channels: int = 0
+    counters: tuple[int, ...] = VHOST_NOTHING
+    rates: tuple[float, ...] = VHOST_NO_RATES
+    length_rates: tuple[float, ...] = NO_LENGTH_RATES
+    churn: tuple[int, ...] = (0,) * len(CHURN)
+    churn_rates: tuple[float, ...] = (0.0,) * len(CHURN)
+    gauge_rates: tuple[float, ...] = (0.0,) * len(NODE_GAUGES)
+    samples: list[list[Values]] = []
+
+
+@operation(MONITORING)
+async def node_figures(
+    service: AdminService,
+    caller: Caller,
+    *,
+    spans: list[SampleRange] = [],  # noqa: B006 - it is read only
+) -> NodeFigures:
+    """Show what the clients of this node did, in all vhosts.
+
+    Args:
+        spans: Moments at which samples are wanted.
+    """
+    return await own_figures(service, spans)
+
+
+async def own_figures(service: AdminService, spans: list[SampleRange]) -> NodeFigures:
+    """The same, for what authorises its callers by itself."""
+    node, statistics = service.node, service.statistics
+    found = NodeFigures(
+        counters=published_of(node) + served_of(node.traffic),
+        rates=statistics.total.rates,
+        length_rates=statistics.total.length_rates,
+        churn=churn_of(node.traffic),
+        churn_rates=statistics.churn.rates,
+        gauge_rates=statistics.gauges.rates,
+    )
+    slices = Slices()
+    for here in list(node.queues.vhosts.values()):
+        for queue in list(here.queues.values()):
+            await slices.breathe()
+            counts = queue.counts()
+            if counts is not None and service.leads(queue):
+                found.ready += int(counts.ready)
+                found.unacknowledged += int(counts.held)
+                found.consumers += int(counts.consumers)
+    for connection in list(node.connections.values()):
+        await slices.breathe()
+        if connection.vhost:
+            found.connections += 1
+            found.channels += int(connection.facts().channels)
+    if spans:
+        seen = statistics.of_node()
+        statistics.node_samples.wanted(TOTAL, statistics.moment, seen)
+        found.samples = [statistics.node_samples.at(TOTAL, span, seen) for span in spans]
+    return found
+
+
+@operation()
+async def reset_samples(service: AdminService, caller: Caller) -> None:
+    """Forget all samples of this node."""
+    service.statistics.forget()
+
+
+async def figures_by_node(
+    service: AdminService, spans: list[SampleRange]
+) -> dict[str, NodeFigures]:
+    """The same of all nodes of the cluster, without those that do not answer."""
+    own = await own_figures(service, spans)
+    asked = {"spans": spans}
+    answers = await ask_all(service, others(service), "node_figures", asked, NodeFigures)
+    return {service.own_name: own, **answers.by_node}
+
+
+async def cluster_figures(service: AdminService, spans: list[SampleRange]) -> NodeFigures:
+    """The same of all nodes of the cluster together."""
+    every = list((await figures_by_node(service, spans)).values())
+    if len(every) == 1:
+        return every[0]
+    columns = len(VHOST_COUNTERS) + len(LENGTHS) + len(CHURN) + len(NODE_GAUGES)
+    return NodeFigures(
+        ready=sum(each.ready for each in every),
+        unacknowledged=sum(each.unacknowledged for each in every),
+        consumers=sum(each.consumers for each in every),
+        connections=sum(each.connections for each in every),
+        channels=sum(each.channels for each in every),
+        counters=summed(VHOST_NOTHING, [each.counters for each in every]),
+        rates=summed(VHOST_NO_RATES, [each.rates for each in every]),
+        length_rates=summed(NO_LENGTH_RATES, [each.length_rates for each in every]),
+        churn=summed((0,) * len(CHURN), [each.churn for each in every]),
+        churn_rates=summed((0.0,) * len(CHURN), [each.churn_rates for each in every]),
+        samples=[
+            [
+                summed((0,) * columns, [*rows])
+                for rows in zip(*(each.samples[place] for each in every), strict=True)
+            ]
+            for place in range(len(spans))
+        ],
+    )
+
+
+def summed(none: tuple[Number, ...], rows: list[tuple[Number, ...]]) -> tuple[Number, ...]:
+    """The sums of columns, of which there are as many as in `none`."""
+    return tuple(sum(column) for column in zip(none, *rows, strict=True))

@@ -1,0 +1,223 @@
+"""Tokens of OAuth 2.0: JSON web tokens that say what their bearers may do.
+
+Signatures are looked at with PyJWT, which is loaded only where tokens are configured. Keys are
+given in files, or fetched from where the issuer has them: at the start, and again when a token
+names a key that is not known, but not more often than every `FETCH_SECONDS`. Nothing waits for
+that: until the keys are there, tokens signed by them are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import ssl
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+from warren.errors import ConfigError
+from warren.metadata.grants import NEVER, PERMISSIONS, GrantedScope, Grants, TokenVerifier
+
+log = logging.getLogger("warren")
+
+FETCH_SECONDS: Final = 10.0
+ANSWER_BYTES_MAX: Final = 1_048_576
+TOKEN_BYTES_MAX: Final = 16_384
+SCOPES_MAX: Final = 1_000
+DISCOVERY: Final = "/.well-known/openid-configuration"
+ALGORITHMS: Final = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA"),
+)
+"""Those whose keys for looking at a signature are no secrets; others have to be asked for."""
+TAG: Final = "tag:"
+
+
+class TokenSettings(NamedTuple):
+    """How tokens are looked at.
+
+    Attributes:
+        alone: Whether clients log in by tokens only.
+        resource_server_id: The audience that tokens have to name.
+        scope_prefix: What scopes for this broker begin with.
+        extra_scopes_key: A further claim that has scopes; empty for none.
+        user_claims: Claims that name the user, the first that a token has.
+        key_files: Files with keys in PEM, by their ids.
+        default_key: The id of the key of tokens that name none.
+        jwks_uri: Where the issuer's keys are; empty for where its discovery document says.
+        issuer: Who has to have issued tokens; empty for anybody with a key.
+        verify_audience: Whether tokens have to name the audience.
+        algorithms: How tokens may be signed.
+        ca_file: Authorities of the issuer's certificate; empty for those of the system.
+    """
+
+    alone: bool
+    resource_server_id: str
+    scope_prefix: str
+    extra_scopes_key: str
+    user_claims: tuple[str, ...]
+    key_files: tuple[tuple[str, str], ...]
+    default_key: str
+    jwks_uri: str
+    issuer: str
+    verify_audience: bool
+    algorithms: tuple[str, ...]
+    ca_file: str
+
+
+class JwtVerifier(TokenVerifier):
+    """Looks at tokens with keys that it has or fetches."""
+
+    def __init__(self, settings: TokenSettings, monotonic_ms: Callable[[], int]) -> None:
+        """Read the keys that are given.
+
+        Raises:
+            ConfigError: A library is missing, or a key cannot be read.
+        """
+        super().__init__(settings.alone)
+        try:
+            import jwt
+        except ImportError:
+            raise ConfigError(
+                "auth_backends names oauth2, which needs the packages PyJWT and cryptography"
+            ) from None
+        self._jwt = jwt
+        self._settings = settings
+        self._monotonic_ms = monotonic_ms
+        self._given = {name: self._key_of(path) for name, path in settings.key_files}
+        self._fetched: dict[str, Any] = {}
+        self._fetched_at = -FETCH_SECONDS
+        self._fetching: asyncio.Task[None] | None = None
+
+    def _key_of(self, path: str) -> Any:
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
+        from cryptography.x509 import load_pem_x509_certificate
+
+        try:
+            with open(path, "rb") as file:
+                text = file.read()
+            if b"BEGIN CERTIFICATE" in text:
+                return load_pem_x509_certificate(text).public_key()
+            return load_pem_public_key(text)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"auth_oauth2.signing_keys: {path}: {error}") from None
+
+    # --- keys -----------------------------------------------------------------------------------
+
+    def fetch_soon(self) -> None:
+        """Fetch the issuer's keys, if there is a place for them and that was not done just now."""
+        settings = self._settings
+        if not settings.jwks_uri and not settings.issuer:
+            return
+        now = time.monotonic()
+        if self._fetching is not None or now - self._fetched_at < FETCH_SECONDS:
+            return
+        self._fetched_at = now
+        self._fetching = asyncio.get_running_loop().create_task(self._fetch())
+
+    async def _fetch(self) -> None:
+        try:
+            keys = await asyncio.to_thread(self._keys_of_issuer)
+        except (OSError, ValueError, KeyError, TypeError, self._jwt.PyJWTError) as error:
+            log.warning("OAuth 2.0: the issuer's keys cannot be fetched: %s", error)
+        else:
+            self._fetched = keys
+        finally:
+            self._fetching = None
+
+    def _keys_of_issuer(self) -> dict[str, Any]:
+        uri = self._settings.jwks_uri
+        if not uri:
+            uri = str(self._document(self._settings.issuer.rstrip("/") + DISCOVERY)["jwks_uri"])
+        keys = self._jwt.PyJWKSet.from_dict(self._document(uri)).keys
+        return {key.key_id: key.key for key in keys if key.key_id}
+
+    def _document(self, uri: str) -> Any:
+        # It takes some megabytes, which only those pay who fetch keys.
+        import urllib.request
+
+        if not uri.startswith(("http://", "https://")):
+            raise ValueError(f"{uri} is no address of HTTP")
+        context = None
+        if uri.startswith("https://"):
+            context = ssl.create_default_context(cafile=self._settings.ca_file or None)
+        with urllib.request.urlopen(uri, timeout=FETCH_SECONDS, context=context) as answer:
+            text = answer.read(ANSWER_BYTES_MAX + 1)
+        if len(text) > ANSWER_BYTES_MAX:
+            raise ValueError(f"{uri} answers with more than {ANSWER_BYTES_MAX} bytes")
+        return json.loads(text)
+
+    # --- tokens ---------------------------------------------------------------------------------
+
+    def verify(self, token: str) -> Grants | None:
+        """What the bearer of a token may do; None if the token is not good."""
+        if len(token) > TOKEN_BYTES_MAX:
+            return None
+        settings = self._settings
+        try:
+            name = self._jwt.get_unverified_header(token).get("kid") or settings.default_key
+            key = self._given.get(name) or self._fetched.get(name)
+            if key is None:
+                self.fetch_soon()
+                return None
+            claims = self._jwt.decode(
+                token,
+                key,
+                algorithms=list(settings.algorithms),
+                audience=settings.resource_server_id if settings.verify_audience else None,
+                issuer=settings.issuer or None,
+                options={"verify_aud": settings.verify_audience},
+            )
+        except (self._jwt.PyJWTError, ValueError, TypeError):
+            return None
+        return self._grants(claims)
+
+    def _grants(self, claims: dict[str, Any]) -> Grants | None:
+        user = next(
+            (
+                claims[claim]
+                for claim in self._settings.user_claims
+                if isinstance(claims.get(claim), str) and claims[claim]
+            ),
+            "",
+        )
+        if not user:
+            return None
+        expires_ms = NEVER
+        if "exp" in claims:
+            left = float(claims["exp"]) - time.time()
+            expires_ms = max(1, self._monotonic_ms() + int(1_000 * left))
+        said = [*words_of(claims.get("scope"))]
+        if self._settings.extra_scopes_key:
+            said += words_of(claims.get(self._settings.extra_scopes_key))
+        tags, scopes = parsed(said[:SCOPES_MAX], self._settings.scope_prefix)
+        return Grants(user, tags, scopes, expires_ms)
+
+
+def words_of(value: object) -> list[str]:
+    """Scopes as a claim has them: a text with blanks, or a list."""
+    if isinstance(value, str):
+        return value.split()
+    if isinstance(value, list):
+        return [word for item in value if isinstance(item, str) for word in item.split()]
+    return []
+
+
+def parsed(words: Iterable[str], prefix: str) -> tuple[list[str], list[GrantedScope]]:
+    """The tags and the scopes that words mean; those that mean nothing here are passed over."""
+    tags: list[str] = []
+    scopes: list[GrantedScope] = []
+    for word in words:
+        if not word.startswith(prefix):
+            continue
+        own = word.removeprefix(prefix)
+        if own.startswith(TAG):
+            tags.append(own.removeprefix(TAG))
+            continue
+        permission, colon, where = own.partition(":")
+        parts = [unquote(part) for part in where.split("/")]
+        if colon and permission in PERMISSIONS and len(parts) in (2, 3):
+            scopes.append(GrantedScope(permission, *parts, *["*"] * (3 - len(parts))))
+    return tags, scopes

@@ -1,0 +1,148 @@
+"""The HTTP API and metrics over TLS."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+import time
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.broker import HOST, Broker, free_port
+from tests.support.certificates import new_certificates
+from tests.support.patience import patient
+from warren.server.tls_listener import HANDSHAKES_MAX
+
+GUEST = {"authorization": f"Basic {b64encode(b'guest:guest').decode()}"}
+
+
+class Secure:
+    """A broker whose API and metrics speak TLS only."""
+
+    def __init__(self, broker: Broker, api: int, metrics: int, folder: Path) -> None:
+        self.broker = broker
+        self.api = api
+        self.metrics = metrics
+        self.folder = folder
+
+    def context(self, certificate: str = "") -> ssl.SSLContext:
+        """What a client checks the broker by, and what it shows."""
+        context = ssl.create_default_context(cafile=self.folder / "ca.pem")
+        if certificate:
+            name = self.folder / certificate
+            context.load_cert_chain(f"{name}.pem", f"{name}.key")
+        return context
+
+    def ask(self, port: int, path: str, certificate: str = "") -> tuple[int, bytes]:
+        """Status and body of an answer."""
+        context = self.context(certificate)
+        connection = http.client.HTTPSConnection(HOST, port, context=context, timeout=patient(30))
+        try:
+            connection.request("GET", path, headers=GUEST)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+
+def words_of(settings: dict[str, Any]) -> list[str]:
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    subjects = {"server": "/CN=server", "app": "/CN=app", "stranger": "/CN=app"}
+    return new_certificates(tmp_path_factory.mktemp("certificates"), subjects)
+
+
+@pytest.fixture(scope="module")
+def secure(certificates: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
+    api, metrics = free_port(), free_port()
+    settings: dict[str, Any] = {}
+    for prefix, port in (("management", api), ("prometheus", metrics)):
+        settings |= {
+            f"{prefix}.ssl.port": port,
+            f"{prefix}.ssl.cacertfile": certificates / "ca.pem",
+            f"{prefix}.ssl.certfile": certificates / "server.pem",
+            f"{prefix}.ssl.keyfile": certificates / "server.key",
+        }
+    settings |= {
+        "prometheus.ssl.verify": "verify_peer",
+        "prometheus.ssl.fail_if_no_peer_cert": "true",
+        "management.ssl.versions.1": "tlsv1.3",
+    }
+    broker = Broker(free_port(), tmp_path_factory.mktemp("https") / "data")
+    broker.options = words_of(settings)
+    broker.start()
+    yield Secure(broker, api, metrics, certificates)
+    broker.stop()
+
+
+def test_the_api_answers_over_tls(secure: Secure) -> None:
+    status, body = secure.ask(secure.api, "/api/overview")
+    found = json.loads(body)
+    assert status == 200
+    listeners = {row["protocol"]: (row["port"], row["tls"]) for row in found["listeners"]}
+    assert listeners["https"] == (secure.api, True)
+    assert listeners["https/prometheus"] == (secure.metrics, True)
+    assert [row["port"] for row in found["contexts"]] == [str(secure.api)]
+    status, body = secure.ask(secure.api, "/api/health/checks/certificate-expiration/1/weeks")
+    assert status == 501, "a check that does not look at certificates says so"
+
+
+def test_only_versions_that_are_listed_are_spoken(secure: Secure) -> None:
+    context = secure.context()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with socket.create_connection((HOST, secure.api)) as stream, pytest.raises(ssl.SSLError):
+        context.wrap_socket(stream, server_hostname=HOST)
+
+
+def test_a_plain_request_gets_no_answer(secure: Secure) -> None:
+    with socket.create_connection((HOST, secure.api), patient(30)) as stream:
+        stream.sendall(b"GET /api/overview HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert b"HTTP/1.1 200" not in stream.recv(1_000)
+    secure.broker.check_alive()
+
+
+def test_metrics_are_for_those_with_a_certificate(secure: Secure) -> None:
+    status, body = secure.ask(secure.metrics, "/metrics", "app")
+    assert status == 200 and b"rabbitmq_identity_info" in body
+    for certificate in ("", "stranger"):
+        with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
+            secure.ask(secure.metrics, "/metrics", certificate)
+
+
+def test_clients_that_do_not_finish_their_handshake_keep_none_out(secure: Secure) -> None:
+    silent = [socket.create_connection((HOST, secure.api)) for _ in range(HANDSHAKES_MAX + 5)]
+    assert secure.ask(secure.api, "/api/whoami")[0] == 200
+    silent[0].settimeout(patient(30))
+    over = time.monotonic() + patient(30)
+    assert silent[0].recv(1) == b"" and time.monotonic() < over, "the oldest went"
+    for each in silent:
+        each.close()
+
+
+def test_both_listen_where_both_are_asked_for(certificates: Path, tmp_path: Path) -> None:
+    plain, encrypted = free_port(), free_port()
+    settings = {
+        "management.ssl.port": encrypted,
+        "management.ssl.certfile": certificates / "server.pem",
+        "management.ssl.keyfile": certificates / "server.key",
+    }
+    broker = Broker(free_port(), tmp_path / "data", options=words_of(settings))
+    broker.management = str(plain)
+    broker.start()
+    try:
+        assert Secure(broker, encrypted, 0, certificates).ask(encrypted, "/api/whoami")[0] == 200
+        connection = http.client.HTTPConnection(HOST, plain, timeout=patient(30))
+        connection.request("GET", "/api/whoami", headers=GUEST)
+        assert connection.getresponse().status == 200
+        connection.close()
+    finally:
+        broker.stop()

@@ -1,0 +1,188 @@
+"""What tokens say: signatures, claims and scopes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+
+from tests.support.patience import patient
+from tests.support.tokens import AUDIENCE, Issuer, KeyServer
+from warren.errors import ConfigError, Refusal
+from warren.metadata.grants import Grants, fits, like_token
+from warren.server.tokens import ALGORITHMS, SCOPES_MAX, JwtVerifier, TokenSettings, parsed
+
+NOW_MS = 1_000_000
+
+
+def settings(**given: Any) -> TokenSettings:
+    values: dict[str, Any] = {
+        "alone": False,
+        "resource_server_id": AUDIENCE,
+        "scope_prefix": f"{AUDIENCE}.",
+        "extra_scopes_key": "",
+        "user_claims": ("sub", "client_id"),
+        "key_files": (),
+        "default_key": "",
+        "jwks_uri": "",
+        "issuer": "",
+        "verify_audience": True,
+        "algorithms": ALGORITHMS,
+        "ca_file": "",
+    }
+    return TokenSettings(**{**values, **given})
+
+
+@pytest.fixture
+def issuer() -> Issuer:
+    return Issuer()
+
+
+def verifier(issuer: Issuer, folder: Path, **given: Any) -> JwtVerifier:
+    files = ((issuer.key_id, str(issuer.public_file(folder))),)
+    return JwtVerifier(settings(key_files=files, **given), lambda: NOW_MS)
+
+
+def test_a_token_says_who_its_bearer_is_and_what_they_may(issuer: Issuer, tmp_path: Path) -> None:
+    found = verifier(issuer, tmp_path).verify(
+        issuer.token("read:%2F/orders-*", "write:shop/*/eu.*", "tag:monitoring", "unknown")
+    )
+    assert isinstance(found, Grants)
+    assert (found.user, found.tags) == ("app", ["monitoring"])
+    assert found.permits("/", "read", "orders-1") and not found.permits("/", "write", "orders-1")
+    assert found.enters("/") and found.enters("shop") and not found.enters("other")
+    found.check_topic("shop", "write", "any", "eu.north")
+    with pytest.raises(Refusal, match=r"write access to topic 'us' in exchange 'any'"):
+        found.check_topic("shop", "write", "any", "us")
+    found.check_topic("/", "read", "orders-x", "any key")
+    assert abs(found.expires_ms - NOW_MS - 300_000) < 5_000
+    assert not found.expired(NOW_MS) and found.expired(NOW_MS + 400_000)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"aud": "other"},
+        {"aud": None},
+        {"seconds": -5},
+        {"sub": None},
+        {"sub": 5},
+        {"exp": "soon"},
+        {"nbf": 9_999_999_999},
+    ],
+)
+def test_tokens_that_are_not_good_are_refused(
+    claims: dict[str, Any], issuer: Issuer, tmp_path: Path
+) -> None:
+    looks = verifier(issuer, tmp_path)
+    assert looks.verify(issuer.token("read:*/*")) is not None
+    if claims == {"exp": "soon"}:
+        token = jwt.encode(
+            {"sub": "app", "aud": AUDIENCE, "exp": None, "scope": ""},
+            issuer.key,
+            algorithm="ES256",
+            headers={"kid": issuer.key_id},
+        )
+        assert looks.verify(token) is None
+        return
+    assert looks.verify(issuer.token("read:*/*", **claims)) is None
+
+
+def test_signatures_count(issuer: Issuer, tmp_path: Path) -> None:
+    looks = verifier(issuer, tmp_path)
+    token = issuer.token("read:*/*")
+    stranger = Issuer()
+    secret = jwt.encode(
+        {"sub": "app", "aud": AUDIENCE, "scope": ""},
+        issuer.public_file(tmp_path).read_text()[:40],
+        algorithm="HS256",
+        headers={"kid": issuer.key_id},
+    )
+    unsigned = jwt.encode({"sub": "app", "aud": AUDIENCE}, None, algorithm="none")
+    head, body, signature = token.split(".")
+    for wrong in (
+        *(stranger.token("read:*/*"), Issuer("k2").token("read:*/*"), secret, unsigned),
+        *(f"{head}.{body}.", f"{head}.{body}.{signature[:-4]}AAAA", "eyJ..", "", "x", "é.é.é"),
+        token + "x" * 20_000,
+    ):
+        assert looks.verify(wrong) is None
+
+
+def test_claims_and_prefixes_follow_the_settings(issuer: Issuer, tmp_path: Path) -> None:
+    looks = verifier(
+        issuer,
+        tmp_path,
+        user_claims=("email", "sub"),
+        extra_scopes_key="roles",
+        scope_prefix="",
+        verify_audience=False,
+    )
+    token = issuer.token(aud=None, email="me@x", scope="read:a/*", roles=["tag:administrator"])
+    found = looks.verify(token)
+    assert found is not None and (found.user, found.tags) == ("me@x", ["administrator"])
+    assert found.permits("a", "read", "q")
+
+
+def test_keys_are_fetched_from_the_issuer(issuer: Issuer) -> None:
+    """When an unknown one is named, too, but not each time."""
+    keys = KeyServer(issuer)
+
+    async def scenario(**given: Any) -> None:
+        looks = JwtVerifier(settings(**given), lambda: NOW_MS)
+        token = issuer.token("read:*/*", iss=keys.address)
+        async with asyncio.timeout(patient(15)):
+            while looks.verify(token) is None:
+                await asyncio.sleep(0.01)
+        asked = keys.asked
+        for _ in range(20):
+            assert looks.verify(Issuer("none").token("read:*/*", iss=keys.address)) is None
+            await asyncio.sleep(0)
+        assert keys.asked == asked
+
+    try:
+        asyncio.run(scenario(jwks_uri=f"{keys.address}/keys"))
+        asyncio.run(scenario(issuer=keys.address))
+    finally:
+        keys.close()
+
+
+def test_a_key_that_is_none_stops_the_start(tmp_path: Path) -> None:
+    wrong = tmp_path / "k.pem"
+    wrong.write_text("nothing")
+    for path in (wrong, tmp_path / "none.pem"):
+        with pytest.raises(ConfigError, match=r"auth_oauth2\.signing_keys"):
+            JwtVerifier(settings(key_files=(("k", str(path)),)), lambda: NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "fit"),
+    [
+        ("*", "", True),
+        ("*", "any", True),
+        ("a", "a", True),
+        ("a", "ab", False),
+        ("a*", "ab", True),
+        ("*b", "ab", True),
+        ("a*a", "a", False),
+        ("a*b*c", "aXbYc", True),
+        ("a*b*c", "acb", False),
+        ("*b*b*", "ab", False),
+        ("", "", True),
+        ("", "x", False),
+        ("*a*a*a*a*a*a*b", "a" * 255, False),
+    ],
+)
+def test_stars_stand_for_any_text(pattern: str, text: str, fit: bool) -> None:
+    assert fits(pattern, text) is fit
+
+
+def test_scopes_that_mean_nothing_here_are_passed_over() -> None:
+    words = ["w.read:a/b", "w.read:a", "w.drop:a/b", "read:a/b", "w.read", "w.read:a/b/c/d", "w."]
+    tags, scopes = parsed(words, "w.")
+    assert (tags, len(scopes)) == ([], 1)
+    assert (scopes[0].vhost, scopes[0].name, scopes[0].routing_key) == ("a", "b", "*")
+    assert SCOPES_MAX >= 1_000
+    assert like_token("eyJa.b.c") and not like_token("a.b.c") and not like_token("eyJa.b")
