@@ -72,6 +72,9 @@ DISCONNECTED_TIMEOUTS: Final = 4
 PARAMETERS: Final = 4
 """There are runtime parameters, of vhosts and of the whole cluster."""
 
+DIRECT_REPLIES: Final = 4
+"""Direct replies reach channels of other nodes."""
+
 FEATURES: Final = {
     "policy_delivery_limit": POLICY_DELIVERY_LIMIT,
     "node_labels": NODE_LABELS,
@@ -91,6 +94,7 @@ FEATURES: Final = {
     "delayed_messages": DELAYED_MESSAGES,
     "disconnected_timeouts": DISCONNECTED_TIMEOUTS,
     "parameters": PARAMETERS,
+    "direct_replies": DIRECT_REPLIES,
 }
 """What each version after the oldest brings, by name."""
 

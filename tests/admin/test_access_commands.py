@@ -140,3 +140,16 @@ def ended(connection: Any) -> bool:
         assert error.reply_code == 320 and error.reply_text.endswith("is deleted")
         return True
     return False
+
+
+def test_words_that_are_no_utf8_are_refused_and_the_node_goes_on(asked: Broker) -> None:
+    node = ["--data-dir", str(asked.data_dir)]
+    refused = said(warren("vhosts", "add_vhost", "a\udcff", *node), 2)
+    assert "'a\\udcff' is not valid UTF-8" in refused
+    said(warren("vhosts", "add_vhost", "good", *node))
+    assert {
+        row["name"] for row in json.loads(said(warren("vhosts", "list_vhosts", "--json", *node)))
+    } == {
+        "/",
+        "good",
+    }

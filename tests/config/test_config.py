@@ -165,6 +165,7 @@ def test_options_win_over_the_file() -> None:
         ("listeners.tcp.1 = 65536", ["listeners.tcp.1", "address:port"]),
         ("loopback_users.guest = yes", ["loopback_users.guest", "true or false"]),
         ("default_user =", ["default_user", "1 to 255 bytes"]),
+        ("default_user = a\udcff", ["default_user", "UTF-8"]),
         ("just words", ["w.conf, line 1", "key = value", "just words"]),
     ],
 )

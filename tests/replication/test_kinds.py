@@ -10,7 +10,7 @@ import pytest
 
 from warren.node.remote.proxying import FOR_QUEUES_NODE
 from warren.replication import kinds
-from warren.replication.kinds import FIRST_OF_GROUP, FIRST_OF_LINE, KINDS, Kind
+from warren.replication.kinds import FIRST_OF_GROUP, FIRST_OF_LINE, FIRST_OF_REPLIES, KINDS, Kind
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "warren"
@@ -22,6 +22,7 @@ def test_each_number_is_one_kind_and_each_constant_is_in_the_table() -> None:
     assert 0 < numbers[0] and numbers[-1] < 256
     constants = {name: value for name, value in vars(kinds).items() if type(value) is int}
     del constants["FIRST_OF_GROUP"], constants["FIRST_OF_LINE"]
+    del constants["FIRST_OF_REPLIES"]
     assert constants == {kind.name: kind.number for kind in KINDS}
 
 
@@ -38,7 +39,10 @@ def test_the_module_that_it_names_draws_it(kind: Kind) -> None:
 
 def test_the_part_that_a_number_belongs_to_is_that_of_its_module() -> None:
     for kind in KINDS:
-        assert (kind.drawn_in == kinds.LINES) == (kind.number >= FIRST_OF_LINE), kind.name
+        of_lines = FIRST_OF_LINE <= kind.number < FIRST_OF_REPLIES
+        assert (kind.drawn_in == kinds.LINES) == of_lines, kind.name
+        of_replies = kind.number >= FIRST_OF_REPLIES
+        assert (kind.drawn_in == kinds.REPLIES) == of_replies, kind.name
         about_groups = kind.drawn_in in (kinds.FRAMES, kinds.TRANSFERS, kinds.OBSERVING_FRAMES)
         assert about_groups == (FIRST_OF_GROUP <= kind.number < FIRST_OF_LINE), kind.name
 

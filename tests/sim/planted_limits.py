@@ -143,7 +143,7 @@ def answers_somebody() -> Undo:
 
     def resolve(self: Any, exchange: str, key: str, mandatory: bool) -> Any:
         route = original(self, exchange, key, mandatory)
-        if route.reply is not None:
+        if route.reply is not None and self._host.replies:
             route.reply = next(iter(self._host.replies.values()))
         return route
 
@@ -154,9 +154,9 @@ def answers_somebody() -> Undo:
 def answers_twice() -> Undo:
     """A direct reply comes twice."""
 
-    def replied(self: Any, record: bytes) -> None:
+    def replied(self: Any, record: bytes) -> bool:
         original(self, record)
-        original(self, record)
+        return bool(original(self, record))
 
     original = DirectReplies.replied
     return replace(DirectReplies, "replied", replied)

@@ -34,8 +34,13 @@ def ask(
 
     Raises:
         OSError: The node cannot be reached, or ends the connection.
-        ConfigError: It refuses the connection.
+        ConfigError: It refuses the connection, or some word is not UTF-8.
     """
+    try:
+        request = msgspec.msgpack.encode(words)
+    except UnicodeEncodeError as error:
+        text = str(error.object).encode("utf-8", "backslashreplace").decode()
+        raise ConfigError(f"'{text}' is not valid UTF-8") from None
     own = PeerHello(ANYONE, os.urandom(16), NO_CLUSTER, 0, __version__, 0)
     handshake = Handshake(own, key, os.urandom(32), ANYONE)
     with socket.create_connection((host, port), seconds) as plain:
@@ -50,7 +55,7 @@ def ask(
                 assert handshake.refusal is not None
                 raise ConfigError(f"node at {host}:{port}: {handshake.refusal.text}")
         writer = MessageWriter()
-        writer.add([msgspec.msgpack.encode(words)])
+        writer.add([request])
         stream.sendall(b"".join(writer.take()))
         reader = MessageReader()
         parts: list[Any] = []

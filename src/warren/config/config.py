@@ -327,7 +327,12 @@ def _limit(text: str) -> int:
 
 
 def _word(text: str) -> str:
-    if not text or len(text.encode()) > 255:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        # Octets of the command line or of the environment that are no UTF-8.
+        raise _Refused("UTF-8") from None
+    if not 0 < size <= 255:
         raise _Refused("a text of 1 to 255 bytes")
     return text
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, final
 import msgspec
 from mypy_extensions import i64
 
-from warren.errors import CorruptRecord, ProtocolError, StorageError
+from warren.errors import PRECONDITION_FAILED, CorruptRecord, ProtocolError, Refusal, StorageError
 from warren.metadata.passwords import OLDEST_SCHEMES
 from warren.metadata.tables import MemberRecord
 from warren.queue_types import (
@@ -60,6 +60,8 @@ from warren.versions import (
 from warren.wire.amqp091.table import Table, decode_table, encode_table
 
 VERSION: Final = 2
+TEXT_SHOWN: Final = 255
+"""Characters of a text that is refused, in the message that says so."""
 
 ARGUMENT_VERSIONS: Final = {
     X_EXPIRES: EXPIRY,
@@ -924,8 +926,16 @@ _BY_CLASS: Final[dict[type[Command], Form]] = {form.command: form for form in FO
 
 
 def encode(command: Command) -> bytes:
-    """A command's bytes for the log."""
-    return _BY_CLASS[type(command)].encode(command)
+    """A command's bytes for the log.
+
+    Raises:
+        Refusal: `PRECONDITION_FAILED`, some text of it has a lone surrogate, as JSON can.
+    """
+    try:
+        return _BY_CLASS[type(command)].encode(command)
+    except UnicodeEncodeError as error:
+        text = str(error.object)[:TEXT_SHOWN].encode("utf-8", "backslashreplace").decode()
+        raise Refusal(PRECONDITION_FAILED, f"'{text}' is not valid UTF-8") from None
 
 
 def decode(data: bytes) -> Command:

@@ -60,7 +60,7 @@ def check_set_policy(
     _check_vhost(machine, vhost)
     if not name:
         raise Refusal(PRECONDITION_FAILED, "a policy has a name")
-    if len(pattern.encode()) > PATTERN_BYTES_MAX:
+    if len(pattern.encode("utf-8", "surrogatepass")) > PATTERN_BYTES_MAX:
         raise Refusal(PRECONDITION_FAILED, f"pattern must not exceed {PATTERN_BYTES_MAX} bytes")
     try:
         new_pattern(pattern)

@@ -43,6 +43,7 @@ from warren.node.cluster.queue_members import QueueMembers
 from warren.node.cluster.reconcile import Reconciler
 from warren.node.copies import Copies
 from warren.node.dead_letters import DeadLetterWorker
+from warren.node.direct_replies import DirectReplyLinks
 from warren.node.evictions import Evictions
 from warren.node.histories import Histories
 from warren.node.hosting import QueueHosting
@@ -225,6 +226,7 @@ class Node(Loop):
             self.timers,
         )
         self.usage: Usage = Usage(self.metadata, self.cluster)
+        self.direct_replies: DirectReplyLinks = DirectReplyLinks(self, self.metadata, self.cluster)
         self.vhosts: NodeVhosts = NodeVhosts(
             self.metadata,
             self.store,
@@ -236,10 +238,12 @@ class Node(Loop):
             self.repairs,
             self.usage,
             Histories(self, self.metadata, self.store),
+            self.direct_replies,
             random,
             settings.node_name,
             settings.max_message_bytes,
         )
+        self.direct_replies.wire(self.vhosts)
         self.vhosts.consumer_timeout_ms = settings.consumer_timeout_ms
         self.vhosts.default_queue_type = settings.default_queue_type
         self.vhosts.relaxed_declares = settings.relaxed_declares
@@ -259,6 +263,7 @@ class Node(Loop):
                 self.queue_members,
                 self.reconciler,
                 self.usage,
+                self.direct_replies,
             )
         )
         self.queue_members.wire(self.copies, self.repairs)

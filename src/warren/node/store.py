@@ -180,7 +180,11 @@ class MetadataStore(Machine):
     # --- changes --------------------------------------------------------------------------------
 
     def submit(self, command: commands.Command, change: PendingResult | None) -> None:
-        """Have a change logged; `change` is told when it is in force here."""
+        """Have a change logged; `change` is told when it is in force here.
+
+        Raises:
+            Refusal: `PRECONDITION_FAILED`, some text of it is not UTF-8.
+        """
         payload = commands.encode(command)
         self.member().submit(KIND_COMMAND, 0, b"", payload, Submitted(command, change))
         self._loop.appended(True)

@@ -6,11 +6,13 @@ from typing import final
 
 from mypy_extensions import i64
 
+from warren.errors import Refusal
 from warren.metadata.commands import Command, DeclareQueue
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.tables import QueueRecord
 from warren.node.cluster.observers import Observers
 from warren.node.cluster.queue_members import QueueMembers
+from warren.node.direct_replies import RANDOM_BYTES, DirectReplyLinks
 from warren.node.histories import Histories
 from warren.node.placing import Placing
 from warren.node.queues import LocalQueues
@@ -18,12 +20,13 @@ from warren.node.removals import Going, QueueRemovals
 from warren.node.repairs import Repairs
 from warren.node.store import MetadataStore
 from warren.node.usage import Usage
-from warren.pending import PendingResult
+from warren.pending import PendingRequest, PendingResult
 from warren.ports import Random
 from warren.queues.queue import Queue
 from warren.vhost.handle import TopologyChange
 from warren.vhost.host import VhostHost
 from warren.vhost.pending import Resumable
+from warren.vhost.routes import ReplyTarget
 
 
 @final
@@ -42,6 +45,7 @@ class NodeVhosts(VhostHost):
         repairs: Repairs,
         usage: Usage,
         histories: Histories,
+        direct_replies: DirectReplyLinks,
         random: Random,
         node_name: str,
         max_message_bytes: i64,
@@ -56,11 +60,26 @@ class NodeVhosts(VhostHost):
         self._repairs: Repairs = repairs
         self._usage: Usage = usage
         self._histories: Histories = histories
+        self._direct_replies: DirectReplyLinks = direct_replies
         self._random: Random = random
 
     def random_bytes(self, count: int) -> bytes:
         """Bytes that cannot be guessed."""
         return self._random.bytes(count)
+
+    def reply_address(self) -> str:
+        """An address for a channel of this node that takes replies, which cannot be guessed."""
+        return self._direct_replies.new_address(self._random.bytes(RANDOM_BYTES))
+
+    def addressed_reply(self, vhost: str, address: str) -> ReplyTarget | None:
+        """Where replies to an address go that no channel here has; None if it can be none."""
+        return self._direct_replies.find(vhost, address)
+
+    def seek_reply(
+        self, vhost: str, address: str, refusal: Refusal, pending: PendingRequest
+    ) -> bool:
+        """Ask the node of an address; False if no node that is up can have it."""
+        return self._direct_replies.seek(vhost, address, refusal, pending)
 
     def channel_opened(self, user: str) -> None:
         """Count one more channel, unless there are as many as there may be."""

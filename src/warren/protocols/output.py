@@ -67,6 +67,7 @@ class Output:
         frame_max: Largest frame this client takes, in bytes with its 8 bytes of framing.
         sent_bytes, sent_count: Handed to the transport so far, and in how many parts.
         delivered: Messages written so far.
+        stalled_bytes: Handed to the transport since it asked to wait.
     """
 
     def __init__(self, owner: OutputOwner, host: OutputHost, transport: Transport) -> None:
@@ -83,7 +84,7 @@ class Output:
         self._write: Callable[[bytes], None] = transport.write
         self._dirty: bool = False
         self._waiting: list[Link] | None = None
-        self._stalled_bytes: i64 = 0
+        self.stalled_bytes: i64 = 0
         self._turn_bytes: i64 = 0
 
     @property
@@ -135,8 +136,8 @@ class Output:
             self._turn_bytes += size
             self._write(data)
             if not self.writable:
-                self._stalled_bytes += size
-                if self._stalled_bytes > STALLED_BYTES_MAX:
+                self.stalled_bytes += size
+                if self.stalled_bytes > STALLED_BYTES_MAX:
                     self._owner.stalled()
 
     def end_turn(self) -> None:
@@ -157,7 +158,7 @@ class Output:
     def set_writable(self, writable: bool) -> None:
         """The transport's buffer passed its high mark (False) or drained (True)."""
         self.writable = writable
-        self._stalled_bytes = 0
+        self.stalled_bytes = 0
         if writable:
             self.go_on()
 

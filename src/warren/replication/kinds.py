@@ -2,7 +2,8 @@
 
 A message begins with its kind, one octet. From `FIRST_OF_GROUP` on, the group that it is about
 follows, i64, and messages of different groups may overtake each other; from `FIRST_OF_LINE` on, the
-number of a line follows that. A new kind takes a free number of its part, and comes with a cluster
+number of a line follows that. From `FIRST_OF_REPLIES` on it is no group but a number of the
+sender, and there is no line. A new kind takes a free number of its part, and comes with a cluster
 version (`warren.versions`) from which on it is sent: a node takes one that it does not know for
 damage, or passes it over, as the part does to which the number belongs.
 """
@@ -52,6 +53,11 @@ GRANT: Final = 40
 HOLD: Final = 41
 CLOSE: Final = 42
 
+FIRST_OF_REPLIES: Final = 48
+DIRECT: Final = 48
+SEEK: Final = 49
+SOUGHT: Final = 50
+
 ALL: Final = "any node to any"
 ASKS: Final = "a node to one that it asks"
 ANSWERS: Final = "a node to one that asked it"
@@ -75,6 +81,7 @@ FRAMES: Final = "replication/frames.py"
 TRANSFERS: Final = "node/cluster/transfer.py"
 OBSERVING_FRAMES: Final = "replication/observing_frames.py"
 LINES: Final = "node/remote/frames.py"
+REPLIES: Final = "node/direct_replies.py"
 
 
 @final
@@ -132,5 +139,8 @@ KINDS: Final = [
     Kind(GRANT, "GRANT", TO_HOME, LINES),
     Kind(HOLD, "HOLD", FROM_HOME, LINES),
     Kind(CLOSE, "CLOSE", TO_HOME, LINES),
+    Kind(DIRECT, "DIRECT", ALL, REPLIES),
+    Kind(SEEK, "SEEK", ASKS, REPLIES),
+    Kind(SOUGHT, "SOUGHT", ANSWERS, REPLIES),
 ]
 """All there are, by number."""

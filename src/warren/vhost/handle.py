@@ -256,7 +256,10 @@ class VhostHandle:
         if self._router.bounds_keys or self._grants is not None:
             route.bounded = self._bounds_topics(exchange)
         if exchange == "" and routing_key.startswith(REPLY_PREFIX):
-            route.reply = self._host.replies.get((self.name, routing_key))
+            host = self._host
+            route.reply = host.replies.get((self.name, routing_key))
+            if route.reply is None:
+                route.reply = host.addressed_reply(self.name, routing_key)
             return route
         route.by_message = self._router.by_message(exchange)
         route.by_properties = self._router.needs_properties(exchange)
@@ -609,6 +612,10 @@ class VhostHandle:
         unique = urlsafe_b64encode(self._host.random_bytes(NAME_RANDOM_BYTES)).decode()
         return prefix + unique.rstrip("=")
 
+    def reply_address(self) -> str:
+        """A new address for direct replies, which cannot be guessed and says what node it is of."""
+        return self._host.reply_address()
+
     def register_reply(self, address: str, target: ReplyTarget) -> None:
         """Have direct replies to an address go to a channel."""
         self._host.replies[(self.name, address)] = target
@@ -792,7 +799,10 @@ class VhostHandle:
         name = request.name
         if name.startswith(REPLY_PREFIX):
             if name != REPLY_PREFIX and (self.name, name) not in self._host.replies:
-                raise Refusal(NOT_FOUND, f"no queue '{name}' in vhost '{self.name}'")
+                refusal = Refusal(NOT_FOUND, f"no queue '{name}' in vhost '{self.name}'")
+                if self._host.seek_reply(self.name, name, refusal, pending):
+                    return
+                raise refusal
             pending.succeeded(QueueDeclared(name, 0, 1))
             return
         self._see("queue", name)

@@ -6,11 +6,12 @@ from abc import abstractmethod
 
 from mypy_extensions import i64
 
+from warren.errors import Refusal
 from warren.metadata.commands import Command, DeclareQueue
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.permissions import Authority
 from warren.metadata.tables import QueueRecord
-from warren.pending import PendingResult
+from warren.pending import PendingRequest, PendingResult
 from warren.queues.queue import Queue
 from warren.queues.traffic import PublishedTraffic
 from warren.vhost.pending import Resumable
@@ -62,6 +63,26 @@ class VhostHost:
     @abstractmethod
     def random_bytes(self, count: int) -> bytes:
         """Bytes that cannot be guessed."""
+
+    # Direct replies.
+
+    @abstractmethod
+    def reply_address(self) -> str:
+        """An address for a channel of this node that takes replies, which cannot be guessed."""
+
+    @abstractmethod
+    def addressed_reply(self, vhost: str, address: str) -> ReplyTarget | None:
+        """Where replies to an address go that no channel here has; None if it can be none."""
+
+    @abstractmethod
+    def seek_reply(
+        self, vhost: str, address: str, refusal: Refusal, pending: PendingRequest
+    ) -> bool:
+        """Ask another node whether its channel takes replies to an address; `pending` is told.
+
+        It is refused with `refusal` if none does, or no answer comes in time; False if no node that
+        is up can have it.
+        """
 
     # Limits.
 

@@ -15,11 +15,11 @@ REPLY_PREFIX: Final = "amq.rabbitmq.reply-to"
 
 @trait
 class ReplyTarget:
-    """A client's channel that takes direct replies."""
+    """A client's channel that takes direct replies, here or on another node."""
 
     @abstractmethod
-    def replied(self, record: bytes) -> None:
-        """A message was published to this channel's reply address."""
+    def replied(self, record: bytes) -> bool:
+        """A message was published to this channel's reply address; False if it is not routed."""
 
 
 @final

@@ -238,6 +238,8 @@ async def publish_message(
     told = asyncio.Event()
     run = PublishRun(Confirmed(told.set), 0, 1, len(route.queues))
 
+    replied: list[bool] = []
+
     def handed_over() -> bool:
         traffic = handle.traffic
         traffic.published += 1
@@ -246,7 +248,8 @@ async def publish_message(
         if route.keepers:
             handle.keep(route, [record])
         if route.reply is not None:
-            route.reply.replied(record)
+            if route.reply.replied(record):
+                replied.append(True)
             return False
         if handle.refuses(route):
             raise Refusal(EXHAUSTED, "the disk is full")
@@ -256,7 +259,7 @@ async def publish_message(
         return len(route.queues) > 0
 
     if not attempt(service, handed_over):
-        return route.reply is not None
+        return len(replied) > 0
     try:
         await asyncio.wait_for(told.wait(), CONFIRM_SECONDS)
     except TimeoutError:

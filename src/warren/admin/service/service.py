@@ -106,11 +106,23 @@ class AdminService:
         """Have a change of the tables logged; the request is told when it is in force here.
 
         Raises:
-            Refusal: `PRECONDITION_FAILED`, some node of the cluster would not understand it.
+            Refusal: `PRECONDITION_FAILED`, some node of the cluster would not understand it, or it
+                cannot be encoded.
         """
         check_version(self.machine, command)
-        self.host.guarded(lambda: self.node.store.submit(command, pending))
+        refusals: list[Refusal] = []
+
+        def step() -> None:
+            # What a guarded step raises ends the process.
+            try:
+                self.node.store.submit(command, pending)
+            except Refusal as refusal:
+                refusals.append(refusal)
+
+        self.host.guarded(step)
         self.host.after_event()
+        if refusals:
+            raise refusals[0]
 
     async def change(self, command: Command) -> Outcome:
         """Change the tables, and say what that did once it is in force here.

@@ -311,6 +311,7 @@ class Cluster(MemberHost):
         parts.reconciler.tick(now)
         parts.repairs.tick(now)
         parts.remotes.tick()
+        parts.direct_replies.tick(now)
         self.transfers.tick(now)
         if self._held_up:
             held_up = self._held_up
@@ -468,6 +469,7 @@ class Cluster(MemberHost):
             BrokenFeeds(self._loop, self, peer, feeds).begin_now(list(feeds.groups))
         self._parts().observers.broken(peer)
         self._parts().remotes.broken(peer)
+        self._parts().direct_replies.broken(peer)
         self.detector.broken(peer, self.monotonic_ms())
 
     def gone(self, peer: str) -> None:
@@ -488,7 +490,10 @@ class Cluster(MemberHost):
                     message = message[: -frames.SEAL_BYTES]
             if kind >= kinds.FIRST_OF_GROUP:
                 frames.need(message, frames.HEAD_BYTES)
-            if kind >= kinds.FIRST_OF_LINE:
+            if kind >= kinds.FIRST_OF_REPLIES:
+                self._loop.needs_turn = True
+                self._parts().direct_replies.received(peer, message)
+            elif kind >= kinds.FIRST_OF_LINE:
                 self._parts().remotes.received(peer, message)
             elif kind >= kinds.FIRST_OF_GROUP:
                 self._about_group(peer, message, kind, body, checksum != frames.UNKNOWN)

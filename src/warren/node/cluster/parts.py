@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from warren.node.cluster.queue_members import QueueMembers
     from warren.node.cluster.reconcile import Reconciler
     from warren.node.copies import Copies
+    from warren.node.direct_replies import DirectReplyLinks
     from warren.node.queues import LocalQueues
     from warren.node.remote.proxying import Remotes
     from warren.node.removals import QueueRemovals
@@ -35,6 +36,7 @@ class NodeParts:
         queue_members: QueueMembers,
         reconciler: Reconciler,
         usage: Usage,
+        direct_replies: DirectReplyLinks,
     ) -> None:
         self.queues: LocalQueues = queues
         self.copies: Copies = copies
@@ -47,3 +49,4 @@ class NodeParts:
         self.queue_members: QueueMembers = queue_members
         self.reconciler: Reconciler = reconciler
         self.usage: Usage = usage
+        self.direct_replies: DirectReplyLinks = direct_replies

@@ -675,7 +675,10 @@ class PublishPath:
             self._vhost.keep(route, split_records(records, lengths))
         if route.reply is not None:
             for record in split_records(records, lengths):
-                route.reply.replied(record)
+                if not route.reply.replied(record):
+                    use.unroutable(1, route.mandatory)
+                    if route.mandatory:
+                        self._owner.unroutable(record, route)
         elif not queues and route.mandatory:
             for record in split_records(records, lengths):
                 self._owner.unroutable(record, route)

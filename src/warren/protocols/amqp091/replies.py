@@ -9,7 +9,7 @@ Source: RabbitMQ's direct reply-to; B-07 for the texts.
 
 from __future__ import annotations
 
-from typing import ClassVar, final
+from typing import ClassVar, Final, final
 
 from mypy_extensions import i64
 
@@ -21,6 +21,9 @@ from warren.vhost.handle import VhostHandle
 from warren.vhost.routes import REPLY_PREFIX, ReplyTarget
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
+
+REPLIES_BYTES_MAX: Final = 67_108_864
+"""With more than this waiting for a client that does not read, its replies are dropped."""
 
 
 @final
@@ -38,7 +41,7 @@ class DirectReplies(ReplyTarget):
         self, vhost: VhostHandle, frames: MessageFrames, unsettled: Unsettled, tag: str
     ) -> None:
         self.tag: str = tag
-        self.address: str = vhost.new_name(REPLY_PREFIX + ".")
+        self.address: str = vhost.reply_address()
         self._vhost: VhostHandle = vhost
         self._frames: MessageFrames = frames
         self._unsettled: Unsettled = unsettled
@@ -48,15 +51,18 @@ class DirectReplies(ReplyTarget):
         """No more replies; the address is dead."""
         self._vhost.forget_reply(self.address)
 
-    def replied(self, record: bytes) -> None:
-        """Deliver a message that was published to the address."""
+    def replied(self, record: bytes) -> bool:
+        """Deliver a message that was published to the address, if its client reads at all."""
         frames = self._frames
+        if frames.output.stalled_bytes > REPLIES_BYTES_MAX:
+            return False
         tag = self._unsettled.next_tag
         self._unsettled.next_tag = tag + 1
         deliver = spec.BasicDeliver(self.tag, int(tag), False, "", self.address)
         frames.output.buffer.write(method_frame(int(frames.channel), deliver.encode()))
         frames.write_content(record, content_at(record, 0), len(record))
         frames.output.touch()
+        return True
 
     def addressed(self, record: bytes, head: i64) -> bytes:
         """A request with this address as its `reply_to`; its header frame is at `head`."""
