@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RULES_KEY = "warren/rules"
 RULES_PROPERTY = "rules"
 BROKERS = ("broker", "private_broker")
-PROCESS_FIXTURES = {"_shared_broker", "_oracle_broker", "_http_broker", "make_broker"}
+PROCESS_FIXTURES = {"_shared_broker", "_oracle_broker", "_http_broker", "_ui_broker", "make_broker"}
 
 # The same examples in every run: what a test finds must not depend on the day. `make long` draws
 # others, from seeds that it prints.
@@ -100,7 +100,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     source = ROOT / "src" / "warren"
     if installed == source:
         return
-    for path in source.rglob("*.py"):
+    drawn = [path for path in (source / "admin" / "ui").rglob("*.*") if path.suffix != ".pyc"]
+    for path in [*source.rglob("*.py"), *drawn]:
         copy = installed / path.relative_to(source)
         if not copy.exists() or copy.read_bytes() != path.read_bytes():
             pytest.exit(

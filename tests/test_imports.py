@@ -134,7 +134,9 @@ ADMIN_MAY_IMPORT: dict[str, set[str]] = {
         "queue_types",
         "admin.http",
         "admin.service",
+        "admin.ui.application",
     },
+    "ui": BASE | {"queue_types", "admin.http", "admin.service", "admin.ui"},
     "metrics": BASE
     | {
         "metadata.patterns",
@@ -224,7 +226,7 @@ def test_a_wrong_import_is_found() -> None:
 # --- what the tests themselves import -----------------------------------------------------------
 
 OWN = {"warren", "tests", "sim", "tools", "bench", "demo"}
-FURTHER = {"msgspec", "uvloop", "mypy_extensions", "librt", "starlette", "uvicorn"}
+FURTHER = {"msgspec", "uvloop", "mypy_extensions", "librt", "starlette", "uvicorn", "jinja2"}
 """What the package itself depends on."""
 IMPORTED_AS = {"PyJWT": "jwt"}
 """Packages whose modules have other names."""

@@ -23,6 +23,7 @@ from warren.admin.service import caller as callers
 from warren.admin.service import changes, leaders, rows, waiting
 from warren.admin.service.caller import ADMINISTRATOR, LOCAL, MONITORING, POLICYMAKER, Caller
 from warren.admin.service.catalogue import OPERATIONS
+from warren.admin.service.moving import Choice, Destination
 from warren.admin.service.operation import Operation
 from warren.admin.service.service import AdminService
 from warren.errors import (
@@ -129,6 +130,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "one_vhost": {"vhost": "v"},
     "user_details": {},
     "publish_message": {"vhost": "v", "exchange": "e", "routing_key": "k.1", "body": b"one"},
+    "move_messages": {
+        **{"vhost": "v", "queue": "q", "count": 1, "dry_run": True},
+        **{"destination": Destination(way="queue", name="q"), "choice": Choice()},
+    },
     "get_messages": {"vhost": "v", "queue": "q", "fate": "settled"},
     "unbind": {"vhost": "v", **BINDING},
     "purge_queue": {"vhost": "v", "name": "q"},
@@ -181,7 +186,10 @@ NEED_PERMISSIONS = (
 )
 """What a user needs permissions for in the vhost, an administrator, too."""
 
-VISITS = ("visible_vhost", "queue_details", "led_queue", "publish_message", "get_messages")
+VISITS = (
+    *("visible_vhost", "queue_details", "led_queue", "publish_message", "get_messages"),
+    "move_messages",
+)
 """What is about a vhost that is not even shown to those who may not enter it."""
 
 

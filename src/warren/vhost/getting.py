@@ -158,6 +158,18 @@ class Taker(Fetching):
         for first, last in self._runs():
             self._queue.return_(self._consumer_id, first, last, failed)
 
+    def settle_last(self) -> None:
+        """Settle the message that was taken last: it is safe elsewhere; the others stay held.
+
+        Raises:
+            Refusal: It is not held any more, and back in its queue.
+        """
+        if not self._ids or not self._queue.current(self._consumer_id):
+            raise Refusal(NOT_FOUND, f"{self._queue} was out of reach, and has the message again")
+        mid = self._ids.pop()
+        self.held -= 1
+        self._queue.settle(self._consumer_id, mid, mid)
+
     def discard(self) -> None:
         """Have what is held be dead."""
         for first, last in self._runs():

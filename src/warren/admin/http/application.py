@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
+from urllib.parse import quote, unquote_to_bytes
 
 from starlette.routing import Match, Route, Router
 from starlette.types import Receive, Scope, Send
@@ -16,15 +16,14 @@ from warren.admin.http.answers import JSON, HttpAnswer, gathered, parts_of
 from warren.admin.http.asked import HttpRequest, Resource, decoded
 from warren.admin.http.authentication import authenticate
 from warren.admin.http.bodies import Bodies, Body, ClientGone
-from warren.admin.http.errors import NOT_THERE, Problem, bad_request, of_refusal, problem
+from warren.admin.http.errors import NOT_THERE, Problem, of_refusal, problem
 from warren.admin.http.resources.catalogue import RESOURCES
+from warren.admin.http.same_site import check_same_site, parsed_query
 from warren.admin.service.caller import NO_VHOST
 from warren.admin.service.service import AdminService
 from warren.errors import NOT_FOUND, Refusal
 
 log = logging.getLogger("warren")
-
-QUERY_FIELDS_MAX = 100
 
 HEADERS = (
     (b"cache-control", b"no-cache"),
@@ -47,6 +46,10 @@ class Application:
             ],
             redirect_slashes=False,
         )
+        # Only here: it takes memory, which a node that answers nobody over HTTP saves.
+        from warren.admin.ui.application import WebPages
+
+        self._pages = WebPages(service)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -54,6 +57,9 @@ class Application:
             return
         path = canonical(scope["raw_path"])
         scope = {**scope, "path": path, "root_path": ""}
+        if self._pages.answers(scope):
+            await self._pages(scope, receive, send)
+            return
         for route in self._router.routes:
             match, found = route.matches(scope)
             if match != Match.NONE:
@@ -126,36 +132,6 @@ class ResourceEndpoint:
         query = parsed_query(scope["query_string"])
         content = await body.read(receive, headers.get("content-length", "0"))
         return await handler(HttpRequest(self._service, caller, variables, query, headers, content))
-
-
-def check_same_site(headers: dict[str, str]) -> None:
-    """Refuse to change anything for a page of another site, which a browser lends its credentials.
-
-    Raises:
-        Problem: It comes from one.
-    """
-    origin = headers.get("origin")
-    crossing = headers.get("sec-fetch-site") == "cross-site" or (
-        origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
-    )
-    if crossing:
-        raise Problem(problem(403, "forbidden", "requests of other sites change nothing"))
-
-
-def parsed_query(query: bytes) -> dict[str, str]:
-    """The fields of a query.
-
-    Raises:
-        Problem: There are too many.
-    """
-    try:
-        return dict(
-            parse_qsl(
-                query.decode("latin-1"), keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX
-            )
-        )
-    except ValueError:
-        raise bad_request("too many fields in the query") from None
 
 
 async def respond(answer: HttpAnswer, allow: str, scope: Scope, send: Send) -> None:

@@ -106,41 +106,76 @@ async def get_messages(
         Refusal: There is no such queue, or it is none of this user's.
     """
     taken: list[Taken] = []
-    told = asyncio.Event()
     slices = Slices()
-    check_entrance(service.machine, caller, vhost)
-    handle = handle_of(service, caller, vhost)
-    tables = service.machine.vhosts.get(vhost)
-    if tables is None or queue not in tables.queues:
-        raise Refusal(NOT_FOUND, "queue_not_found")
-    record = attempt(service, lambda: handle.queue_to_poll(queue))
-    taker = attempt(service, lambda: Taker(record, fate == "settled", told.set))
+    taking = TakingOut(service, caller, vhost, queue, fate == "settled")
     size = 0
     try:
         while len(taken) < min(count, GET_COUNT_MAX) and size <= GET_BYTES_MAX:
-            told.clear()
-            attempt(service, taker.ask)
-            try:
-                await asyncio.wait_for(told.wait(), GET_SECONDS)
-            except TimeoutError:
-                raise Refusal(TIMED_OUT, f"queue '{queue}' gives no message now") from None
-            if taker.refusal is not None:
-                raise taker.refusal
-            if taker.taken is None:
+            message = await taking.next()
+            if message is None:
                 break
-            taken.append(_shown(taker.taken, record.type.shows_delivery_counts))
+            taken.append(shown(message, taking.shows_counts))
             size += len(taken[-1].body)
             await slices.breathe()
         if fate in ("returned", "failed"):
-            attempt(service, lambda: taker.give_back(fate == "failed"))
+            attempt(service, lambda: taking.taker.give_back(fate == "failed"))
         elif fate == "discarded":
-            attempt(service, taker.discard)
+            attempt(service, taking.taker.discard)
     finally:
-        attempt(service, taker.end)
+        attempt(service, taking.taker.end)
     return taken
 
 
-def _shown(taken: TakenMessage, shows_counts: bool) -> Taken:
+class TakingOut:
+    """Takes messages out of one queue for a user, one after the other.
+
+    Attributes:
+        taker: What holds them; to be ended.
+        shows_counts: Whether messages show how often they failed.
+    """
+
+    def __init__(
+        self, service: AdminService, caller: Caller, vhost: str, queue: str, automatic: bool
+    ) -> None:
+        """Begin to hold nothing.
+
+        Args:
+            automatic: Whether messages are settled as they are taken.
+
+        Raises:
+            Refusal: There is no such queue, or it is none of this user's.
+        """
+        check_entrance(service.machine, caller, vhost)
+        handle = handle_of(service, caller, vhost)
+        tables = service.machine.vhosts.get(vhost)
+        if tables is None or queue not in tables.queues:
+            raise Refusal(NOT_FOUND, "queue_not_found")
+        record = attempt(service, lambda: handle.queue_to_poll(queue))
+        self._told = asyncio.Event()
+        self.taker = attempt(service, lambda: Taker(record, automatic, self._told.set))
+        self.shows_counts = record.type.shows_delivery_counts
+        self._service = service
+        self._queue = queue
+
+    async def next(self) -> TakenMessage | None:
+        """The next message; None if none is ready.
+
+        Raises:
+            Refusal: The queue cannot give one.
+        """
+        self._told.clear()
+        attempt(self._service, self.taker.ask)
+        try:
+            await asyncio.wait_for(self._told.wait(), GET_SECONDS)
+        except TimeoutError:
+            raise Refusal(TIMED_OUT, f"queue '{self._queue}' gives no message now") from None
+        if self.taker.refusal is not None:
+            raise self.taker.refusal
+        return self.taker.taken
+
+
+def shown(taken: TakenMessage, shows_counts: bool) -> Taken:
+    """A message as answers show it."""
     message = taken.message
     found = message.properties()
     headers = None if found.headers is None else plain(found.headers)
@@ -202,74 +237,107 @@ async def publish_message(
     Raises:
         Refusal: It cannot be, or not by this user.
     """
-    check_entrance(service.machine, caller, vhost)
-    handle = handle_of(service, caller, vhost)
-    tables = service.machine.vhosts.get(vhost)
-    if tables is None or exchange not in tables.exchanges:
-        raise Refusal(NOT_FOUND, "exchange_not_found")
-    if service.node.alarms() & (ALARM_MEMORY | ALARM_MEMORY << ELSEWHERE_SHIFT):
-        raise Refusal(EXHAUSTED, f"publishers are blocked: {service.node.alarm_reason()}")
-    if len(body) > handle.max_message_bytes:
-        raise Refusal(
-            PRECONDITION_FAILED,
-            f"message size {len(body)} is larger than configured max size "
-            f"{handle.max_message_bytes}",
-        )
+    putting = PuttingIn(service, caller, vhost)
     values = _values(properties)
-    headers = values.headers or {}
-    facts = _facts(values, properties.expiration)
+    return await putting.publish(exchange, routing_key, body, values, properties.expiration)
 
-    def routed() -> Route:
-        route = handle.resolve(exchange, routing_key, True)
-        handle.check_properties(facts, route)
-        if facts.copies or route.by_message:
-            given = values if route.by_properties else None
-            route = handle.route_message(route, facts, headers, given)
-        return route
 
-    route = attempt(service, routed)
-    if facts.life_ms >= 0:
-        values.expiration_ms = int(facts.life_ms)
-    try:
-        message = NewMessage(exchange, routing_key, values, body)
-        record = made(message, handle.notes_keys())
-    except BrokerError as error:
-        raise Refusal(PRECONDITION_FAILED, str(error)) from None
-    told = asyncio.Event()
-    run = PublishRun(Confirmed(told.set), 0, 1, len(route.queues))
+class PuttingIn:
+    """Publishes messages for a user, one after the other."""
 
-    replied: list[bool] = []
+    def __init__(self, service: AdminService, caller: Caller, vhost: str) -> None:
+        """Begin with none.
 
-    def handed_over() -> bool:
-        traffic = handle.traffic
-        traffic.published += 1
-        if route.reply is None and not route.queues:
-            traffic.returned += 1
-        if route.keepers:
-            handle.keep(route, [record])
-        if route.reply is not None:
-            if route.reply.replied(record):
-                replied.append(True)
-            return False
-        if handle.refuses(route):
-            raise Refusal(EXHAUSTED, "the disk is full")
-        size = len(record).to_bytes(4, "little")
-        for queue in route.queues:
-            queue.publish(record, size, 1, facts.persistent, run, AMQP091, facts.life_ms)
-        return len(route.queues) > 0
+        Raises:
+            Refusal: The vhost is none of this user's.
+        """
+        check_entrance(service.machine, caller, vhost)
+        self._handle = handle_of(service, caller, vhost)
+        self._service = service
+        self._vhost = vhost
 
-    if not attempt(service, handed_over):
-        return len(replied) > 0
-    try:
-        await asyncio.wait_for(told.wait(), CONFIRM_SECONDS)
-    except TimeoutError:
-        raise Refusal(
-            TIMED_OUT, f"the message was not safe within {CONFIRM_SECONDS:.0f} s"
-        ) from None
-    if run.refused or run.rejected is not None:
-        raise Refusal(PRECONDITION_FAILED, "a queue has no room for the message")
-    handle.traffic.confirmed += 1
-    return True
+    async def publish(
+        self,
+        exchange: str,
+        routing_key: str,
+        body: bytes,
+        values: MessageProperties,
+        expiration: str | None,
+    ) -> bool:
+        """Publish one message, and wait until it is safe; whether it came to any queue.
+
+        Args:
+            expiration: How long it is worth anything, as text; it is yet to be checked.
+
+        Raises:
+            Refusal: It cannot be, or not by this user.
+        """
+        service, handle = self._service, self._handle
+        tables = service.machine.vhosts.get(self._vhost)
+        if tables is None or exchange not in tables.exchanges:
+            raise Refusal(NOT_FOUND, "exchange_not_found")
+        if service.node.alarms() & (ALARM_MEMORY | ALARM_MEMORY << ELSEWHERE_SHIFT):
+            raise Refusal(EXHAUSTED, f"publishers are blocked: {service.node.alarm_reason()}")
+        if len(body) > handle.max_message_bytes:
+            raise Refusal(
+                PRECONDITION_FAILED,
+                f"message size {len(body)} is larger than configured max size "
+                f"{handle.max_message_bytes}",
+            )
+        headers = values.headers or {}
+        facts = _facts(values, expiration)
+
+        def routed() -> Route:
+            route = handle.resolve(exchange, routing_key, True)
+            handle.check_properties(facts, route)
+            if facts.copies or route.by_message:
+                given = values if route.by_properties else None
+                route = handle.route_message(route, facts, headers, given)
+            return route
+
+        route = attempt(service, routed)
+        if facts.life_ms >= 0:
+            values.expiration_ms = int(facts.life_ms)
+        try:
+            message = NewMessage(exchange, routing_key, values, body)
+            record = made(message, handle.notes_keys())
+        except BrokerError as error:
+            raise Refusal(PRECONDITION_FAILED, str(error)) from None
+        told = asyncio.Event()
+        run = PublishRun(Confirmed(told.set), 0, 1, len(route.queues))
+
+        replied: list[bool] = []
+
+        def handed_over() -> bool:
+            traffic = handle.traffic
+            traffic.published += 1
+            if route.reply is None and not route.queues:
+                traffic.returned += 1
+            if route.keepers:
+                handle.keep(route, [record])
+            if route.reply is not None:
+                if route.reply.replied(record):
+                    replied.append(True)
+                return False
+            if handle.refuses(route):
+                raise Refusal(EXHAUSTED, "the disk is full")
+            size = len(record).to_bytes(4, "little")
+            for queue in route.queues:
+                queue.publish(record, size, 1, facts.persistent, run, AMQP091, facts.life_ms)
+            return len(route.queues) > 0
+
+        if not attempt(service, handed_over):
+            return len(replied) > 0
+        try:
+            await asyncio.wait_for(told.wait(), CONFIRM_SECONDS)
+        except TimeoutError:
+            raise Refusal(
+                TIMED_OUT, f"the message was not safe within {CONFIRM_SECONDS:.0f} s"
+            ) from None
+        if run.refused or run.rejected is not None:
+            raise Refusal(PRECONDITION_FAILED, "a queue has no room for the message")
+        handle.traffic.confirmed += 1
+        return True
 
 
 def _values(given: GivenProperties) -> MessageProperties:

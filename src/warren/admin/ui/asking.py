@@ -1,0 +1,181 @@
+"""One request of a page: who asks, what for, and the API, which it asks in the process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+from warren.admin.http.answers import HttpAnswer, encoded
+from warren.admin.http.asked import Handler, HttpRequest
+from warren.admin.http.errors import Problem, of_refusal
+from warren.admin.service.caller import ADMINISTRATOR, MONITORING, POLICYMAKER, Caller
+from warren.admin.service.service import AdminService
+from warren.admin.ui.forms import SentForm
+from warren.admin.ui.moves import Moves
+from warren.admin.ui.sessions import BrowserSession
+from warren.admin.ui.wrong import Wrong, reason_of
+from warren.errors import Refusal
+
+NOTHING: Mapping[str, str] = {}
+
+
+class PageRequest:
+    """One request of a page.
+
+    Attributes:
+        service: The service of the node that was asked.
+        session, caller: Who asks.
+        variables: What stands in the place of the path's variables, decoded.
+        query: What stands behind the question mark.
+        path: As it came, encoded.
+        moves: Moves of messages on this node.
+        form: What was sent with it; empty where nothing was.
+        error: What was wrong with that; empty if nothing was.
+    """
+
+    def __init__(
+        self,
+        service: AdminService,
+        session: BrowserSession,
+        caller: Caller,
+        variables: dict[str, str],
+        query: dict[str, str],
+        path: str,
+        moves: Moves,
+    ) -> None:
+        self.service = service
+        self.session = session
+        self.caller = caller
+        self.variables = variables
+        self.query = query
+        self.path = path
+        self.moves = moves
+        self.form = SentForm([])
+        self.error = ""
+
+    def __getitem__(self, variable: str) -> str:
+        return self.variables[variable]
+
+    @property
+    def administers(self) -> bool:
+        """Whether the user may do everything."""
+        return ADMINISTRATOR in self.caller.tags
+
+    @property
+    def monitors(self) -> bool:
+        """Whether the user sees nodes, and what is of other users."""
+        return not self.caller.tags.isdisjoint((ADMINISTRATOR, MONITORING))
+
+    @property
+    def makes_policies(self) -> bool:
+        """Whether the user may set policies."""
+        return not self.caller.tags.isdisjoint((ADMINISTRATOR, POLICYMAKER))
+
+    def request(
+        self,
+        variables: Mapping[str, str] = NOTHING,
+        query: Mapping[str, str] = NOTHING,
+        document: Any = None,
+    ) -> HttpRequest:
+        """A request of the API that this user makes."""
+        body = b"" if document is None else encoded(document)
+        return HttpRequest(
+            self.service, self.caller, dict(variables), dict(query), {"x-reason": ""}, body
+        )
+
+    async def api(
+        self,
+        handler: Handler,
+        variables: Mapping[str, str] = NOTHING,
+        query: Mapping[str, str] = NOTHING,
+        document: Any = None,
+    ) -> Any:
+        """Ask the API for something, and say what is in its answer.
+
+        Raises:
+            Wrong: It refuses.
+        """
+        request = self.request(variables, query, document)
+        answer: HttpAnswer = await told(handler(request), document is not None)
+        if isinstance(answer.body, AsyncIterator):
+            return [row async for part in answer.body for row in part]
+        return answer.body
+
+
+async def told(answer: Awaitable[Any], changes: bool = True) -> Any:
+    """What something comes to.
+
+    Raises:
+        Wrong: It is refused.
+    """
+    try:
+        return await answer
+    except Problem as problem:
+        status, body = problem.answer.status, problem.answer.body
+        raise Wrong(status, reason_of(status, body)) from None
+    except Refusal as refusal:
+        found = of_refusal(refusal, changes)
+        text = refusal.text if found.status == 401 else reason_of(found.status, found.body)
+        raise Wrong(403 if found.status == 401 else found.status, text) from None
+
+
+class Shown:
+    """A page to be drawn.
+
+    Attributes:
+        template: What it looks like.
+        values: What the template is given.
+    """
+
+    def __init__(self, template: str, **values: Any) -> None:
+        self.template = template
+        self.values = values
+
+
+class WentOn:
+    """Something was done, and the browser goes on to a page that shows it.
+
+    Attributes:
+        to: Its path.
+        text: What that page says first; empty for nothing.
+    """
+
+    def __init__(self, to: str, text: str = "") -> None:
+        self.to = to
+        self.text = text
+
+
+class Download:
+    """A file for the browser to keep."""
+
+    def __init__(self, name: str, content: bytes) -> None:
+        self.name = name
+        self.content = content
+
+
+Drawn = Shown | Download
+Show = Callable[[PageRequest], Awaitable[Drawn]]
+Act = Callable[[PageRequest], Awaitable[WentOn]]
+
+
+class WebPage:
+    """What is shown at one path, and what its forms do.
+
+    Attributes:
+        path: With variables in braces.
+        show: What draws it.
+        acts: What its forms do, by the field `do`.
+        body_bytes_max: The largest form that it takes.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        show: Show,
+        acts: Mapping[str, Act] | None = None,
+        body_bytes_max: int = 1_048_576,
+    ) -> None:
+        self.path = path
+        self.show = show
+        self.acts = dict(acts or {})
+        self.body_bytes_max = body_bytes_max

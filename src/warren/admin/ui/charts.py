@@ -1,0 +1,189 @@
+"""Charts: samples of figures as lines, with axes that have round numbers and units."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Final, NamedTuple
+
+from warren.admin.ui import figures
+
+WIDTH: Final = 600
+HEIGHT: Final = 160
+"""Of the drawing in its own units; it is stretched to the room there is."""
+RANGES: Final = {
+    "1m": (60, 5, "1 minute"),
+    "10m": (600, 5, "10 minutes"),
+    "1h": (3_600, 30, "1 hour"),
+    "8h": (28_800, 240, "8 hours"),
+    "24h": (86_400, 720, "24 hours"),
+}
+"""How far back a chart goes, and how far apart its samples are, in seconds."""
+DEFAULT_RANGE: Final = "10m"
+UNITS: Final = {"messages": figures.count, "rate": figures.rate, "bytes": figures.size}
+
+
+class ChartLine(NamedTuple):
+    """One line of a chart.
+
+    Attributes:
+        name: What it shows.
+        values: From the oldest on.
+    """
+
+    name: str
+    values: list[float]
+
+
+class DrawnLine(NamedTuple):
+    """A line as it is drawn, with its newest value in words."""
+
+    name: str
+    path: str
+    now: str
+
+
+class Asking(NamedTuple):
+    """How far back samples are wanted.
+
+    Attributes:
+        name: As the path's query has it.
+        age, step: In seconds.
+    """
+
+    name: str
+    age: int
+    step: int
+
+    @property
+    def query(self) -> dict[str, str]:
+        """What a request of the API says for it."""
+        kinds = ("lengths", "msg_rates", "data_rates", "node_stats")
+        return {f"{kind}_age": str(self.age) for kind in kinds} | {
+            f"{kind}_incr": str(self.step) for kind in kinds
+        }
+
+
+class Chart:
+    """A chart as templates draw it.
+
+    Attributes:
+        title: What it shows.
+        lines: Its lines.
+        levels: What stands at the vertical axis, from the top down.
+        times: What stands at the horizontal axis.
+        data: All of it as JSON, for who points at a moment.
+    """
+
+    def __init__(self, title: str, unit: str, wanted: Asking, lines: list[ChartLine]) -> None:
+        seconds = wanted.age
+        slots = wanted.age // wanted.step
+        self.title = title
+        self.has_samples = any(len(line.values) > 1 for line in lines)
+        words = UNITS[unit]
+        top = ceiling(max((max(line.values, default=0) for line in lines), default=0), unit)
+        self.levels = [words(top), words(top / 2), words(0)]
+        self.times = [
+            f"{figures.duration(seconds)} ago",
+            f"{figures.duration(seconds / 2)} ago",
+            "now",
+        ]
+        self.width, self.height = WIDTH, HEIGHT
+        self.lines = [
+            DrawnLine(line.name, _path(line.values, top, slots), words(line.values[-1]))
+            for line in lines
+            if line.values
+        ]
+        self.unit = unit
+        shown = {line.name: [round(value, 2) for value in line.values] for line in lines}
+        self.data = json.dumps({"seconds": seconds, "unit": unit, "slots": slots, "lines": shown})
+        newest = ", ".join(f"{line.name} {line.now}" for line in self.lines)
+        self.label = f"{title} of the last {figures.duration(seconds)}; now: {newest}"
+
+
+def _path(values: list[float], top: float, slots: int) -> str:
+    """A line that ends at the right; of fewer values than there are slots, it begins later."""
+    if len(values) < 2:
+        return ""
+    step = WIDTH / slots
+    last = len(values) - 1
+    points = [
+        f"{max(WIDTH - (last - place) * step, 0):.1f},"
+        f"{HEIGHT - min(max(value, 0) / top, 1) * HEIGHT:.1f}"
+        for place, value in enumerate(values)
+    ]
+    return "M" + " ".join(points)
+
+
+def ceiling(value: float, unit: str) -> float:
+    """The round number that an axis ends with."""
+    if value <= 0:
+        return 1_024.0 if unit == "bytes" else 10.0
+    base = 1_024.0 if unit == "bytes" else 1.0
+    while unit == "bytes" and value / base >= 1_024:
+        base *= 1_024
+    scaled = value / base
+    power = 10 ** math.floor(math.log10(scaled))
+    for factor in (1, 2, 3, 4, 5, 6, 8, 10):
+        if scaled <= factor * power:
+            least = 1.0 if unit == "rate" else 4.0
+            return float(max(factor * power * base, least))
+    raise AssertionError(value)
+
+
+def asking(query: dict[str, str]) -> Asking:
+    """What range a page is asked for."""
+    name = query.get("range", "")
+    if name not in RANGES:
+        name = DEFAULT_RANGE
+    age, step, _ = RANGES[name]
+    return Asking(name, age, step)
+
+
+def sampled(found: dict[str, Any], key: str) -> list[float]:
+    """The samples of one figure that an answer of the API has, oldest first."""
+    samples = found.get(f"{key}_details", {}).get("samples", [])
+    return [float(sample["sample"]) for sample in reversed(samples)]
+
+
+def grown(found: dict[str, Any], keys: tuple[str, ...], step: int) -> list[float]:
+    """How fast some counters grew together from sample to sample, a second."""
+    columns = [column for key in keys if (column := sampled(found, key))]
+    totals = [sum(row) for row in zip(*columns, strict=False)]
+    return [max(new - old, 0) / step for old, new in zip(totals, totals[1:], strict=False)]
+
+
+LENGTH_LINES: Final = (
+    ("Ready", "messages_ready"),
+    ("Unacked", "messages_unacknowledged"),
+    ("Total", "messages"),
+)
+RATE_LINES: Final = (
+    ("Publish", ("publish",)),
+    ("Confirm", ("confirm",)),
+    ("Deliver", ("deliver", "deliver_no_ack")),
+    ("Acknowledge", ("ack",)),
+    ("Get", ("get", "get_no_ack")),
+    ("Redelivered", ("redeliver",)),
+)
+
+
+def lengths_chart(found: dict[str, Any], wanted: Asking) -> Chart:
+    """How many messages there were."""
+    lines = [ChartLine(name, sampled(found, key)) for name, key in LENGTH_LINES]
+    return Chart("Queued messages", "messages", wanted, lines)
+
+
+def rates_chart(found: dict[str, Any], wanted: Asking) -> Chart:
+    """How many messages went through."""
+    lines = [ChartLine(name, grown(found, keys, wanted.step)) for name, keys in RATE_LINES]
+    return Chart("Message rates", "rate", wanted, [line for line in lines if line.values])
+
+
+def exchange_chart(found: dict[str, Any], wanted: Asking) -> Chart:
+    """How many messages went through an exchange."""
+    lines = [
+        ChartLine(name, grown(found, (key,), wanted.step))
+        for name, key in (("Published in", "publish_in"), ("Published out", "publish_out"))
+    ]
+    return Chart("Message rates", "rate", wanted, lines)

@@ -1,0 +1,55 @@
+"""Templates to bytes: drawn in parts, so that a long table keeps no client of the node waiting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+from warren.admin.service.slices import Slices
+from warren.admin.ui import figures, forms, known
+from warren.admin.ui.names import in_query, packed, path
+
+HERE: Final = Path(__file__).resolve().parent
+
+
+class Drawing:
+    """Draws pages of templates, each of which is read once."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(HERE / "templates"),
+            # Every page: a name that was left out of a list of extensions would not be escaped.
+            autoescape=select_autoescape(default=True, default_for_string=True),
+            undefined=StrictUndefined,
+            auto_reload=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters.update(
+            count=figures.count,
+            rate=figures.rate,
+            size=figures.size,
+            duration=figures.duration,
+            moment=figures.moment,
+            value=figures.value,
+            packed=packed,
+            in_query=in_query,
+        )
+        self._environment.globals.update(
+            path=path, percent=figures.percent, value_types=forms.TYPES, known=known
+        )
+
+    async def draw(self, template: str, values: dict[str, Any]) -> bytes:
+        """A page in UTF-8; bytes of names that are none are shown as replacements."""
+        slices = Slices()
+        parts: list[str] = []
+        for part in self._environment.get_template(template).generate(values):
+            parts.append(part)
+            await slices.breathe()
+        text = "".join(parts)
+        try:
+            return text.encode("utf-8")
+        except UnicodeEncodeError:
+            return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode()

@@ -1,0 +1,56 @@
+"""Nodes of the cluster, and what all of them may use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warren.admin.http.resources import nodes, overview, quorum
+from warren.admin.ui.asking import PageRequest, Shown, WebPage, WentOn
+from warren.admin.ui.lists import listed_rows
+
+
+async def index(asked: PageRequest) -> Shown:
+    """All nodes."""
+    rows = await asked.api(nodes.all_nodes)
+    found = await asked.api(overview.show)
+    return Shown("nodes.html", list=await listed_rows(asked, rows, sort="name"), found=found)
+
+
+async def show(asked: PageRequest) -> Shown:
+    """One node: the figures of its process."""
+    found = await asked.api(nodes.one_node, {"node": asked["name"]})
+    shown = await asked.api(overview.show)
+    listeners = [row for row in shown.get("listeners", []) if row["node"] == found["name"]]
+    return Shown("node.html", found=found, listeners=listeners)
+
+
+async def rename(asked: PageRequest) -> WentOn:
+    """Call the cluster something else."""
+    await asked.api(overview.put_cluster_name, document={"name": asked.form.text("name")})
+    return WentOn("/nodes", "The cluster has a new name.")
+
+
+async def rebalance(asked: PageRequest) -> WentOn:
+    """Spread the leaders of queues over the nodes."""
+    await asked.api(quorum.rebalance)
+    return WentOn("/nodes", "Leaders of quorum queues are being spread over the nodes.")
+
+
+async def flags(asked: PageRequest) -> Shown:
+    """What not every release knows."""
+    rows: list[dict[str, Any]] = await asked.api(nodes.feature_flags)
+    return Shown("feature-flags.html", list=await listed_rows(asked, rows, sort="name"))
+
+
+async def enable(asked: PageRequest) -> WentOn:
+    """Let the whole cluster use something."""
+    name = asked.form.name("name")
+    await asked.api(nodes.enable_feature_flag, {"name": name})
+    return WentOn("/feature-flags", f"The feature flag {name} is enabled.")
+
+
+PAGES = [
+    WebPage("/nodes", index, {"rename": rename, "rebalance": rebalance}),
+    WebPage("/nodes/{name}", show),
+    WebPage("/feature-flags", flags, {"enable": enable}),
+]

@@ -1,0 +1,175 @@
+"""Pieces of the pages without a broker: sessions, names, typed values, figures, charts, a map."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from warren.admin.ui import figures, known, sessions
+from warren.admin.ui.charts import Asking, Chart, ChartLine, ceiling, grown
+from warren.admin.ui.collected import CHARTS_MAX, Collected
+from warren.admin.ui.forms import SentForm, TypedRow, typed_row, typed_value
+from warren.admin.ui.names import packed, unpacked
+from warren.admin.ui.topology_map import draw
+from warren.admin.ui.wrong import Wrong
+from warren.metadata.policy_keys import KEYS
+
+ODD = ("", ".", "..", "~", "~~a", "a/b", "\udcff", "é\n\x00", "%2F")
+
+
+def service(*users: str) -> Any:
+    records = {
+        name: SimpleNamespace(name=name, password_hash=b"1", tags=["management"]) for name in users
+    }
+    return SimpleNamespace(machine=SimpleNamespace(users=records))
+
+
+def test_names_come_back_as_they_were() -> None:
+    for name in ODD:
+        assert unpacked(packed(name)) == name
+        assert packed(name) not in ("", ".", "..") and "/" not in packed(name)
+
+
+def test_sessions_are_bounded_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "SESSIONS_MAX", 4)
+    monkeypatch.setattr(sessions, "SESSIONS_OF_USER_MAX", 2)
+    now = [0.0]
+    monkeypatch.setattr(sessions.time, "monotonic", lambda: now[0])
+    here, all_of = service("a", "b", "c", "d"), sessions.Sessions()
+    first, second = all_of.begin(here, "a"), all_of.begin(here, "a")
+    assert all_of.find(first.token) is first
+    # One of the user's own goes, the one that was used longest ago.
+    third = all_of.begin(here, "a")
+    assert all_of.find(second.token) is None
+    others = [all_of.begin(here, user) for user in "bcd"]
+    assert len(all_of) == 4 and all_of.find(first.token) is None
+    now[0] = sessions.IDLE_SECONDS
+    assert all_of.find(third.token) is third
+    now[0] += 1
+    assert all_of.find(others[0].token) is None
+    while now[0] < sessions.LIFE_SECONDS:
+        assert all_of.find(third.token) is third
+        now[0] += 60
+    now[0] = sessions.LIFE_SECONDS + 1
+    assert all_of.find(third.token) is None
+    assert all_of.find("") is None
+
+
+def test_a_session_is_of_a_user_as_they_were() -> None:
+    here, all_of = service("a"), sessions.Sessions()
+    session = all_of.begin(here, "a")
+    assert session.caller(here) == ("a", frozenset({"management"}))
+    here.machine.users["a"].password_hash = b"2"
+    assert session.caller(here) is None
+    assert session.caller(service()) is None
+    assert session.made_form(session.form_token) and not session.made_form("é")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("number", "x"),
+        ("number", "inf"),
+        ("number", "9" * 30),
+        ("boolean", "yes"),
+        ("list", "[1"),
+        ("list", "[" * 5_000),
+    ],
+)
+def test_values_that_are_not_of_their_type_are_told(kind: str, text: str) -> None:
+    with pytest.raises(Wrong, match="key"):
+        typed_value(TypedRow("key", kind, text))
+
+
+def test_typed_rows_say_what_they_were_made_of() -> None:
+    for value in ("a", 5, 1.5, True, ["a", 1]):
+        assert typed_value(typed_row("key", value)) == value
+
+
+def test_rows_without_key_or_twice_are_told() -> None:
+    fields = [("arg-key", ""), ("arg-type", "string"), ("arg-value", "v")]
+    with pytest.raises(Wrong, match="no key"):
+        SentForm(fields).table()
+    fields = [("arg-key", "k"), ("arg-type", "string"), ("arg-value", "v")]
+    assert SentForm(fields).table() == {"k": "v"}
+    with pytest.raises(Wrong, match="twice"):
+        SentForm(fields * 2).table()
+
+
+def test_keys_that_policies_offer_are_those_that_there_are() -> None:
+    keys = {key.name: key for key in KEYS}
+    offered = known.by_name(known.POLICY_GROUPS)
+    assert offered.keys() <= keys.keys()
+    assert set(known.OPERATOR_KEYS) == {name for name in offered if keys[name].operator}
+
+
+def test_figures_have_units() -> None:
+    assert figures.count(1234567) == "1,234,567"
+    assert (figures.rate(0), figures.rate(0.25), figures.rate(1234.5)) == (
+        "0/s",
+        "0.2/s",
+        "1,234/s",
+    )
+    assert (figures.size(10), figures.size(1536), figures.size(3 << 30)) == (
+        "10 B",
+        "1.5 KiB",
+        "3.0 GiB",
+    )
+    assert (figures.duration(0), figures.duration(3_700), figures.duration(90_000)) == (
+        "0 s",
+        "1 h 1 min",
+        "1 d 1 h",
+    )
+    assert figures.moment(0) == "1970-01-01 00:00:00 UTC"
+    assert figures.moment(1 << 70) == figures.count(None) == figures.NOT_KNOWN
+
+
+def test_charts_have_round_axes_and_end_now() -> None:
+    assert (ceiling(0, "messages"), ceiling(205_000, "messages")) == (10, 300_000)
+    assert ceiling(3 << 20, "bytes") == 3 << 20
+    chart = Chart(
+        "T", "messages", Asking("1m", 60, 5), [ChartLine("A", [0, 5, 10]), ChartLine("B", [])]
+    )
+    assert chart.levels == ["10", "5", "0"]
+    assert chart.lines[0].path == "M500.0,160.0 550.0,80.0 600.0,0.0"
+    found = {"publish_details": {"samples": [{"sample": 25}, {"sample": 15}, {"sample": 20}]}}
+    assert grown(found, ("publish", "none"), 5) == [0, 2]
+
+
+def test_samples_of_a_session_are_bounded() -> None:
+    collected = Collected()
+    for chart in range(3 * CHARTS_MAX):
+        collected.add(str(chart), {"a": 1})
+    assert len(collected) == CHARTS_MAX
+
+
+def test_the_map_leads_from_left_to_right() -> None:
+    exchange = {"type": "topic", "arguments": {}}
+    exchanges = [{"name": name, **exchange} for name in ("", "one", "two", "amq.topic")]
+    queues = [
+        {
+            "name": "q",
+            "type": "quorum",
+            "messages": 1,
+            "arguments": {"x-dead-letter-exchange": "one"},
+        }
+    ]
+    bound = {"routing_key": "k", "arguments": {}}
+    bindings = [
+        {"source": "one", "destination": "two", "destination_type": "exchange", **bound},
+        {"source": "two", "destination": "one", "destination_type": "exchange", **bound},
+        {"source": "two", "destination": "q", "destination_type": "queue", **bound},
+    ]
+    drawn = draw("/", exchanges, bindings, queues, 3, False, "")
+    assert {box.name for box in drawn.boxes} == {"one", "two", "q"}
+    places = {box.name: box.x for box in drawn.boxes}
+    assert places["q"] > max(places["one"], places["two"])
+    assert [arrow.kind for arrow in drawn.arrows] == ["binding"] * 3 + ["dead"]
+    assert drawn.left_out == 2
+    assert {box.name for box in draw("/", exchanges, bindings, queues, 1, False, "q").boxes} == {
+        "q",
+        "two",
+        "one",
+    }
