@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -190,11 +191,28 @@ def test_tasks_that_fail_read_the_same_rows_again(
     assert count(connection, queue) == 0
 
 
+def test_batches_that_the_file_sink_skips_come_later(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    """The checkpoint was deleted and the output kept: ids begin at 0, which the sink has."""
+    fill(connection, queue, 0, 1_000)
+    archive(stream(spark, broker, queue, maxOffsetsPerTrigger=500), tmp_path).awaitTermination()
+    shutil.rmtree(tmp_path / "checkpoint")
+    fill(connection, queue, 1_000, 2_000)
+    with pytest.raises(Exception, match="this query has no checkpoint"):
+        archive(stream(spark, broker, queue), tmp_path).awaitTermination()
+    shutil.rmtree(tmp_path / "checkpoint")
+    rows = stream(spark, broker, queue, maxOffsetsPerTrigger=500, newCheckpoint="true")
+    archive(rows, tmp_path).awaitTermination()
+    assert archived(spark, tmp_path) == list(range(2_000))
+    assert count(connection, queue) == 0
+
+
 def test_a_second_query_of_a_group_ends_the_first(
     spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
 ) -> None:
     fill(connection, queue, 0, 10)
-    rows = stream(spark, broker, queue)
+    rows = stream(spark, broker, queue, newCheckpoint="true")
     first = archive(rows, tmp_path / "first", processingTime="0 seconds")
     tables = Tables(connection.channel())
     wait_until(lambda: tables.status(queue, "g").settled == 1, "the first query settles")

@@ -23,7 +23,8 @@ def test_defaults_of_a_streaming_read() -> None:
     options = read_options(GROUP, streaming=True)
     assert options.group == "g"
     assert options.rows_max == 100_000
-    assert options.lease_ms == 30 * 60_000
+    assert options.lease_ms == 0, "the broker waits for ever"
+    assert not options.new_checkpoint
     assert options.fail_on_data_loss
 
 

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 from tests.spark.driver import POINTS, Checkpoint, Killed, Query
 from tests.spark.fake import FakeBroker, record
 from warren.errors import ConfigError
-from warren.spark.broker import Fenced, RowsLost
+from warren.spark.broker import CheckpointLost, Fenced, RowsLost
 from warren.wire.amqp091.errors import ChannelException
 
 
@@ -124,6 +124,7 @@ def test_an_idle_query_looks_and_writes_nothing() -> None:
     reader = Query(broker.connect, Checkpoint()).reader
     limit = reader.getDefaultReadLimit()
     end = reader.latestOffset({"q": 0}, limit)
+    reader.partitions({"q": 0}, end)
     assert reader.latestOffset(end, limit) == end == {"q": 1}
     broker.calls.clear()
     for _ in range(5):
@@ -138,6 +139,7 @@ def test_an_idle_query_finds_out_that_it_is_fenced(monkeypatch: pytest.MonkeyPat
     first, second = (Query(broker.connect, Checkpoint()).reader for _ in range(2))
     limit = first.getDefaultReadLimit()
     end = first.latestOffset({"q": 0}, limit)
+    first.partitions({"q": 0}, end)
     assert first.latestOffset(end, limit) == end
     assert second.latestOffset(end, limit) == end
     assert first.latestOffset(end, limit) == end, "not yet"
@@ -177,6 +179,45 @@ def test_progress_shows_what_waits() -> None:
     reader = Query(filled(7).connect, Checkpoint(), maxOffsetsPerTrigger="2").reader
     reader.latestOffset({"q": 0}, reader.getDefaultReadLimit())
     assert reader.reportLatestOffset() == {"q": 0, "next": 7, "ready": 5}
+
+
+# --- sinks that have a batch already -----------------------------------------------------------
+
+
+def test_batches_that_a_sink_skips_come_later() -> None:
+    broker = filled(10)
+    disk = Checkpoint(skips=frozenset({0, 1}))
+    Query(broker.connect, disk, maxOffsetsPerTrigger="4").run()
+    assert disk.rows() == bodies(10), "nothing of what was skipped is lost"
+    assert not broker.queue("q").messages
+
+
+def test_a_batch_that_an_earlier_process_logged_may_be_skipped() -> None:
+    """The file sink has it since its driver died between the write and the commit."""
+    broker, disk = filled(8), Checkpoint()
+    with pytest.raises(Killed):
+        Query(broker.connect, disk, maxOffsetsPerTrigger="4").run("written", 0)
+    disk.skips = frozenset({0})
+    Query(broker.connect, disk, maxOffsetsPerTrigger="4").run()
+    assert disk.rows() == bodies(8)
+
+
+def test_a_commit_of_a_batch_that_was_never_planned_settles_nothing() -> None:
+    broker = filled(4)
+    reader = Query(broker.connect, Checkpoint()).reader
+    reader.commit(reader.latestOffset({"q": 0}, reader.getDefaultReadLimit()))
+    assert broker.queue("q").ready == [0, 1, 2, 3]
+
+
+def test_a_used_group_is_refused_without_its_checkpoint() -> None:
+    broker = filled(4)
+    Query(broker.connect, Checkpoint(), maxOffsetsPerTrigger="2").run()
+    broker.queue("q").put(record(b"4"))
+    disk = Checkpoint()
+    with pytest.raises(CheckpointLost, match="settled 2 checkouts, but this query has no check"):
+        Query(broker.connect, disk).run()
+    Query(broker.connect, disk, newCheckpoint="true").run()
+    assert disk.rows() == [b"4"]
 
 
 # --- two queries, one group ---------------------------------------------------------------------

@@ -84,6 +84,10 @@ class RowsLost(BrokerError):
     """The checkpoint promises rows that the queue cannot give any more."""
 
 
+class CheckpointLost(BrokerError):
+    """A query without a checkpoint wants a group whose batches another checkpoint counts."""
+
+
 class Unconfirmed(BrokerError):
     """The broker did not take over all messages of a task."""
 
@@ -94,6 +98,7 @@ def is_fenced(error: BaseException) -> bool:
 
 
 __all__ = [
+    "CheckpointLost",
     "Connect",
     "Fenced",
     "OpenCheckout",

@@ -9,6 +9,9 @@ its commit after, and both survive a crash:
 - crash before the checkout was settled: the next run settles it, since the offset it starts from
   says that the batch before was committed.
 
+A sink that has a batch already, by its id, skips it, and Spark commits the batch without having
+planned it. Its messages were never read, so they go back to the queue and come with a later batch.
+
 Spark tells a source of a commit one batch late and of the last one never, so what a query starts
 from is settled as soon as it is seen. Nothing is settled when a query stops.
 """
@@ -136,6 +139,14 @@ class GroupReader:
         if up_to > self._settled:
             self._call(lambda tables: tables.settle(self._queue, self._group, self._epoch, up_to))
             self._settled = up_to
+
+    def give_back(self) -> None:
+        """Put the messages of all open checkouts back where they were; their numbers are used up.
+
+        Raises:
+            Fenced: Another query has the group.
+        """
+        self._call(lambda tables: tables.release(self._queue, self._group, self._epoch))
 
     def close(self) -> None:
         """Stop renewing and disconnect. The open checkout stays open."""

@@ -38,6 +38,7 @@ _STREAM: Final = _BATCH | {
     "maxbytespertrigger",
     "failondataloss",
     "leasetimeout",
+    "newcheckpoint",
 }
 _WRITE: Final = _CONNECTION | {"topic", "exchange", "mandatory"}
 
@@ -52,6 +53,7 @@ _SPELLING: Final = {
     "includeheaders": "includeHeaders",
     "includevalue": "includeValue",
     "leasetimeout": "leaseTimeout",
+    "newcheckpoint": "newCheckpoint",
     "arrowbatchrows": "arrowBatchRows",
 }
 
@@ -77,8 +79,10 @@ class ReadOptions:
         columns: The columns to read; Spark cannot prune those of a Python source (`columns`,
             `includeValue`, `includeHeaders`).
         lease_ms: How long the broker keeps an open checkout of a query that went silent; 0 keeps
-            it for ever (`leaseTimeout`).
+            it for ever, which is the default (`leaseTimeout`).
         arrow_rows_max: Rows of one Arrow batch at most (`arrowBatchRows`).
+        new_checkpoint: Whether a query without a checkpoint may go on with a group that has settled
+            batches of another one (`newCheckpoint`).
     """
 
     uri: str
@@ -92,6 +96,7 @@ class ReadOptions:
     columns: tuple[str, ...]
     lease_ms: int
     arrow_rows_max: int
+    new_checkpoint: bool
 
 
 @dataclass(frozen=True)
@@ -221,8 +226,9 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         partition_rows_max=options.number("maxrecordsperpartition", 100_000),
         fail_on_data_loss=options.flag("failondataloss", True),
         columns=table_columns(given),
-        lease_ms=options.duration_ms("leasetimeout", 30 * 60_000),
+        lease_ms=options.duration_ms("leasetimeout", 0),
         arrow_rows_max=options.number("arrowbatchrows", 16_384),
+        new_checkpoint=options.flag("newcheckpoint", False),
     )
 
 

@@ -7,6 +7,7 @@ that never saw the driver's calls.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from warren.errors import ConfigError
-from warren.spark.broker import Connect
+from warren.spark.broker import CheckpointLost, Connect
 from warren.spark.group import GroupReader
 from warren.spark.options import UNBOUNDED, ReadOptions
 from warren.spark.partition import plan, read
@@ -36,10 +37,24 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connect = connect
         self._group: GroupReader | None = None
         self._up_to = UNBOUNDED  # the highest message number to take; below 0 none at all
+        self._unplanned: int | None = None  # taken in this process, and no task read it so far
 
     def initialOffset(self) -> Offset:
-        """Where a query without a checkpoint begins. May be called more than once."""
-        return self._offset(self._reader().settled())
+        """Where a query without a checkpoint begins. May be called more than once.
+
+        Raises:
+            CheckpointLost: The group's batches are in another checkpoint, and their ids in a sink.
+        """
+        settled = self._reader().settled()
+        if settled > 0 and not self._options.new_checkpoint:
+            raise CheckpointLost(
+                f"group {self._options.group!r} of queue {self._options.queue!r} has settled "
+                f"{settled} checkouts, but this query has no checkpoint: its batches would begin "
+                "at id 0 again, and a sink that has those skips or replaces them. Use the "
+                "checkpoint that the group had, or write to a place that is new and set option "
+                "newCheckpoint=true, or take a groupId that is new"
+            )
+        return self._offset(settled)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """At most `maxOffsetsPerTrigger` rows a batch; `maxBytesPerTrigger` holds beside it."""
@@ -64,7 +79,12 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._up_to < 0:
             return start
         number = self._number(start)
-        return self._offset(self._reader().take(number, rows_max, bytes_max, self._up_to))
+        if number == self._unplanned:
+            self._skipped(number)
+        taken = self._reader().take(number, rows_max, bytes_max, self._up_to)
+        if taken != number:
+            self._unplanned = taken
+        return self._offset(taken)
 
     def reportLatestOffset(self) -> Offset:
         """What a query's progress shows as the newest: for its lag, `ready` counts what waits."""
@@ -75,6 +95,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The tasks of a logged batch, the same whenever and wherever it is asked for."""
         if start == end:
             return []
+        if self._number(end) == self._unplanned:
+            self._unplanned = None
         held = self._reader().held(self._number(start), self._number(end))
         return plan(self._options, [run for checkout in held for run in checkout.runs])
 
@@ -85,12 +107,27 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Offset) -> None:
         """Settle: the batch that ends here is in the checkpoint."""
-        self._reader().settle(self._number(end))
+        number = self._number(end)
+        if number == self._unplanned:
+            self._skipped(number)
+        else:
+            self._reader().settle(number)
 
     def stop(self) -> None:
         """Disconnect. Spark does not always call this, and what is open must stay open."""
         if self._group is not None:
             self._group.close()
+
+    def _skipped(self, number: int) -> None:
+        """Give back a batch that Spark committed and never planned, as its sink has that id."""
+        self._reader().give_back()
+        self._unplanned = None
+        print(
+            f"warren: checkout {number} of queue {self._options.queue!r} went back to the queue: "
+            "the query's sink has a batch with the same id, of another checkpoint, and skipped it",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def _reader(self) -> GroupReader:
         if self._group is None:
