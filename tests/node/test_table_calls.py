@@ -1,4 +1,4 @@
-"""Class `table`: what nodes answer that are behind, how much a checkout takes, which queue it is."""
+"""Class `table`: what nodes answer that are behind, how much a checkout takes, which queue."""
 
 from __future__ import annotations
 

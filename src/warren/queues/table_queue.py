@@ -55,7 +55,7 @@ class TableQueue(LoggedQueue):
         return self.fifo.part_runs
 
     def rows_within(self, bytes_max: i64, rows_max: i64) -> i64:
-        """How many of the messages that are ready here take so many bytes together, but one at least.
+        """How many of the messages that are ready here take so many bytes; one at least.
 
         Looks at as many runs as one turn has leave for. Where none is ready here, all are as the
         mean of those that were seen.

@@ -42,6 +42,14 @@ class TableCalls(Protocol):
 
     def status(self, queue: str, group: str = "") -> Status: ...
 
+    def identify(self, queue: str) -> int: ...
+
+
+class Reads(Protocol):
+    """The one call of these that tasks make."""
+
+    def read(self, queue: str, first: int, last: int, bytes_max: int) -> Batches: ...
+
 
 class Publishing(Protocol):
     """A channel as a sink uses it; see `warren.client.Channel`."""
@@ -84,6 +92,10 @@ class RowsLost(BrokerError):
     """The checkpoint promises rows that the queue cannot give any more."""
 
 
+class BrokerAway(BrokerError):
+    """No broker answered for as long as there was leave to try."""
+
+
 class CheckpointLost(BrokerError):
     """A query without a checkpoint wants a group whose batches another checkpoint counts."""
 
@@ -98,11 +110,13 @@ def is_fenced(error: BaseException) -> bool:
 
 
 __all__ = [
+    "BrokerAway",
     "CheckpointLost",
     "Connect",
     "Fenced",
     "OpenCheckout",
     "Publishing",
+    "Reads",
     "RowsLost",
     "Runs",
     "Session",
