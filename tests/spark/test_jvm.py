@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas
+import pyarrow.parquet
 import pytest
 
 from tests.spark.conftest import FAST, environment
@@ -21,6 +23,7 @@ from tests.support.broker import Broker
 from tests.support.patience import patient
 from warren.client import PERSISTENT, Connection, connect
 from warren.client.table import Tables
+from warren.spark.archive import Archive
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -267,6 +270,52 @@ def test_queue_to_queue(
     }
     assert count(connection, queue) == 0
     connection.channel().queue_delete(target)
+
+
+def test_an_archive_has_each_batch_once_for_every_reader(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    """Batches that run again, a frozen driver that wakes, and what a crash left change nothing."""
+    folder, seen = tmp_path / "archive", []
+
+    def store(rows: DataFrame, batch: int) -> None:
+        frozen = rows.limit(1) if batch == 0 else None
+        archive(rows, batch)
+        archive(rows, batch)
+        if frozen is not None:
+            archive(frozen, batch)
+        seen.append(whole(folder))
+
+    archive = Archive(folder)
+    left = folder / "_staging" / "crashed"
+    left.mkdir(parents=True)
+    (left / "part-0.parquet").touch()
+    fill(connection, queue, 0, 1_000)
+    rows = stream(spark, broker, queue, maxOffsetsPerTrigger=300)
+    writer = rows.writeStream.foreachBatch(store)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert seen == [300, 600, 900, 1_000]
+    values = spark.read.parquet(str(folder)).selectExpr("cast(value as string)").collect()
+    assert sorted(int(row[0]) for row in values) == list(range(1_000))
+    # A new checkpoint has batches of other names.
+    fill(connection, queue, 1_000, 1_100)
+    rows = stream(spark, broker, queue, newCheckpoint="true")
+    writer = rows.writeStream.foreachBatch(archive)
+    writer = writer.option("checkpointLocation", str(tmp_path / "other"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert whole(folder) == 1_100
+
+
+def whole(folder: Path) -> int:
+    """Rows that others see in a folder; each has to see the same."""
+    counts = {
+        pyarrow.parquet.read_table(folder).num_rows,
+        len(pandas.read_parquet(folder)),
+        sum(pyarrow.parquet.read_metadata(each).num_rows for each in folder.glob("*.parquet")),
+    }
+    (count,) = counts
+    return count
 
 
 # --- a driver that is killed --------------------------------------------------------------------
