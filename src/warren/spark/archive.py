@@ -40,7 +40,7 @@ class Archive:
 
     def __init__(self, folder: str | Path) -> None:
         """Remember where to; nothing is made yet."""
-        self._folder = Path(folder)
+        self._folder = Path(folder).absolute()
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         """Store a micro-batch, unless it is there."""

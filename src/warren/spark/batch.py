@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from warren.spark.broker import Connect
-from warren.spark.calling import Caller
+from warren.spark.calling import PatientCaller
 from warren.spark.options import ReadOptions
 from warren.spark.partition import plan, read
 
@@ -27,7 +27,7 @@ class QueueReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The messages that are ready now, cut into tasks."""
         options = self._options
-        caller = Caller(options.uris, options.retry_seconds, self._connect)
+        caller = PatientCaller(options.uris, options.retry_seconds, self._connect)
         try:
             return plan(options, caller.call(lambda tables: tables.status(options.queue)).runs)
         finally:

@@ -109,6 +109,11 @@ def is_fenced(error: BaseException) -> bool:
     return isinstance(error, ChannelException) and error.code == 406 and "fenced" in error.text
 
 
+def refusal_code(error: BaseException) -> int:
+    """The code by which a broker refused a call; 0 for what is no refusal."""
+    return int(getattr(error, "code", 0)) if isinstance(error, BrokerError) else 0
+
+
 __all__ = [
     "BrokerAway",
     "CheckpointLost",
@@ -125,4 +130,5 @@ __all__ = [
     "Unconfirmed",
     "connect",
     "is_fenced",
+    "refusal_code",
 ]

@@ -1,7 +1,7 @@
-"""Calls to a broker that may be away for a while: repeated, at one address after another.
+"""Calls a broker that may be away for some time: again and again, at each address in turn.
 
 A broker that restarts, a leader that is elected, a node that is being given its copy anew: each is
-over in seconds, and a query that ended meanwhile would have to be started by somebody. So a call
+over in seconds, and a query that ended meanwhile would have to be started by hand. So a call
 whose connection breaks, or gets none, is made again until a time is over.
 """
 
@@ -14,10 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
-from warren.client import AmqpError
 from warren.client.table import Batches
 from warren.errors import BrokerError
-from warren.spark.broker import BrokerAway, Connect, Session, TableCalls
+from warren.spark.broker import BrokerAway, Connect, Session, TableCalls, refusal_code
 
 T = TypeVar("T")
 
@@ -34,7 +33,7 @@ _PASSING: Final = (320, 541)
 
 def is_passing(error: BaseException) -> bool:
     """Whether the same call may go well in a moment."""
-    return isinstance(error, OSError) or (isinstance(error, AmqpError) and error.code in _PASSING)
+    return isinstance(error, OSError) or refusal_code(error) in _PASSING
 
 
 def where(uris: Sequence[str]) -> str:
@@ -42,7 +41,7 @@ def where(uris: Sequence[str]) -> str:
     return ", ".join(urlsplit(uri).netloc.rpartition("@")[2] or "localhost" for uri in uris)
 
 
-class Caller:
+class PatientCaller:
     """One connection at a time, to the first of some addresses that answers.
 
     Every call has to be such that it may be made twice.

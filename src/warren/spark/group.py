@@ -23,7 +23,6 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
-from warren.client import ConnectionException
 from warren.errors import BrokerError
 from warren.spark.broker import (
     Connect,
@@ -33,8 +32,9 @@ from warren.spark.broker import (
     Status,
     TableCalls,
     is_fenced,
+    refusal_code,
 )
-from warren.spark.calling import Caller
+from warren.spark.calling import PatientCaller
 from warren.spark.options import UNBOUNDED, ReadOptions
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ class GroupReader:
         self._group = options.group
         self._strict = options.fail_on_data_loss
         self._connect = connect
-        self._caller = Caller(options.uris, options.retry_seconds, connect)
+        self._caller = PatientCaller(options.uris, options.retry_seconds, connect)
         self._incarnation: int | None = None
         self._epoch = 0
         self._settled = 0
@@ -106,8 +106,8 @@ class GroupReader:
         if self._incarnation is None:
             try:
                 self._incarnation = self._call(lambda tables: tables.identify(self._queue))
-            except ConnectionException as error:
-                if error.code not in _UNKNOWN_METHOD:
+            except BrokerError as error:
+                if refusal_code(error) not in _UNKNOWN_METHOD:
                     raise
                 self._incarnation = 0
         return self._incarnation
@@ -261,7 +261,7 @@ class GroupReader:
     def _renew(self) -> None:
         """Keep the lease while a batch takes its time: settle what is settled, over and over."""
         while not self._stopped.wait(self._options.lease_ms / 1000 / _RENEWALS):
-            caller = Caller(self._options.uris, 0.0, self._connect)
+            caller = PatientCaller(self._options.uris, 0.0, self._connect)
             try:
                 caller.call(
                     lambda tables: tables.settle(

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from warren.spark.broker import Connect, Runs
-from warren.spark.calling import Caller
+from warren.spark.calling import PatientCaller
 from warren.spark.options import ReadOptions
 from warren.spark.reading import read_rows, split_runs
 from warren.spark.schema import arrow_schema
@@ -60,7 +60,7 @@ def read(
     """
     assert isinstance(partition, Rows), partition
     _spare_the_collector()
-    caller = Caller(options.uris, options.retry_seconds, connect)
+    caller = PatientCaller(options.uris, options.retry_seconds, connect)
     try:
         yield from read_rows(
             caller,

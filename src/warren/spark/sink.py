@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
 )
 
 from warren.spark.broker import Connect, Publishing, Unconfirmed
-from warren.spark.calling import Caller
+from warren.spark.calling import PatientCaller
 from warren.spark.options import WriteOptions
 from warren.spark.outgoing import check_columns, messages
 
@@ -42,7 +42,7 @@ def publish_rows(
         Unconfirmed: The broker refused or returned a message.
         BrokerError, OSError: The channel or the connection is gone.
     """
-    caller = Caller(options.uris, options.retry_seconds, connect)
+    caller = PatientCaller(options.uris, options.retry_seconds, connect)
     rows = 0
     try:
         session = caller.connected()
