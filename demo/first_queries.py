@@ -27,7 +27,8 @@ queue.load().selectExpr("offset", "message_id", "CAST(value AS string)").show(tr
 
 with tempfile.TemporaryDirectory() as folder:
     drained = spark.readStream.format("warren").option("amqp.uri", URI)
-    drained = drained.option("subscribe", "vegetables").option("groupId", "first").load()
+    drained = drained.option("subscribe", "vegetables").option("groupId", "first")
+    drained = drained.option("newCheckpoint", "true").load()  # the archive is new each time
     archive = drained.selectExpr("CAST(value AS string)").writeStream.format("parquet")
     archive = archive.option("checkpointLocation", f"{folder}/checkpoint")
     query = archive.trigger(availableNow=True).start(f"{folder}/archive")

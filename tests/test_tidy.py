@@ -48,8 +48,9 @@ ENTRIES = {
     "warren.__main__",
     "warren.server.main",
     "warren.admin.cli.tools.main",
+    "warren.spark.archive",
 }
-"""Modules that nothing has to import: commands, and what a command imports late."""
+"""Modules that nothing has to import: commands, what these import late, what queries import."""
 
 
 def tracked(*patterns: str) -> list[Path]:
@@ -308,7 +309,6 @@ AMQP_KNOWN: dict[str, set[str]] = {
     "admin/cli/client.py": {"AmqpError", "ConnectionException"},
     "spark/broker.py": {"ChannelException"},
     "spark/columns.py": {"ConnectionException"},
-    "spark/group.py": {"ProtocolError"},
     "spark/outgoing.py": {
         "ConnectionException",
         "warren.message.amqp091.scan",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warren.client.uri import Address, parse_uri
+from warren.client.uri import Address, Tls, parse_uri
 from warren.errors import ConfigError
 
 PLAIN = Address("localhost", 5672, "guest", "guest", "/", 0, 30.0, 2047)
@@ -28,6 +28,12 @@ PLAIN = Address("localhost", 5672, "guest", "guest", "/", 0, 30.0, 2047)
             "amqp://h?heartbeat=10&connection_timeout=1500&channel_max=7",
             PLAIN._replace(host="h", heartbeat_seconds=10, timeout_seconds=1.5, channel_max=7),
         ),
+        ("amqps://h", PLAIN._replace(host="h", port=5671, tls=Tls("", "", "", True, ""))),
+        (
+            "amqps://h:1?cacertfile=/ca%20x&certfile=c&keyfile=k&verify=verify_none"
+            "&server_name_indication=n",
+            PLAIN._replace(host="h", port=1, tls=Tls("/ca x", "c", "k", False, "n")),
+        ),
     ],
 )
 def test_parts(uri: str, address: Address) -> None:
@@ -40,7 +46,7 @@ def test_parts(uri: str, address: Address) -> None:
         "",
         "localhost",
         "http://localhost",
-        "amqps://localhost",
+        "amqps://localhost?verify=perhaps",
         "amqp://localhost:port",
         "amqp://localhost:65536",
         "amqp://h?heartbeat=soon",

@@ -16,6 +16,7 @@ from pika.exceptions import AMQPConnectionError, ProbableAuthenticationError
 from tests.support.broker import HOST, Broker, free_port
 from tests.support.certificates import new_certificates
 from tests.support.patience import patient
+from warren.client import PERSISTENT, connect
 from warren.config.client_tls import COMMON_NAME, DISTINGUISHED_NAME, ClientTls, login_name
 from warren.errors import ConfigError
 from warren.server.tls_listener import HANDSHAKES_MAX
@@ -99,6 +100,21 @@ def test_a_client_that_speaks_tls_is_served_as_any_other(encrypted: Encrypted) -
     connection.close()
     with pytest.raises(ProbableAuthenticationError):
         encrypted.connect(PlainCredentials("app", "wrong"))
+
+
+def test_warrens_own_client_speaks_tls(encrypted: Encrypted) -> None:
+    place = f"{HOST}:{encrypted.port}/?cacertfile={encrypted.folder / 'ca.pem'}"
+    with connect(f"amqps://app:secret@{place}") as connection:
+        channel = connection.channel()
+        channel.queue_declare("own", durable=True, arguments={"x-queue-type": "quorum"})
+        bodies = [b"", b"y" * 100, b"z" * 3_000_000]
+        assert channel.publish_many("", "own", bodies, PERSISTENT) == []
+        got = [channel.get("own", no_ack=True) for _ in bodies]
+        assert [each and each.body for each in got] == bodies
+    with pytest.raises(OSError, match="certificate verify failed"):
+        connect(f"amqps://app:secret@{HOST}:{encrypted.port}")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        connect(f"amqps://app:secret@{place}&certfile=/none.pem")
 
 
 def test_a_certificate_says_who_its_client_is(encrypted: Encrypted) -> None:

@@ -30,6 +30,7 @@ class Checkpoint:
     commits: int = 0
     start: dict[str, Any] | None = None
     sink: dict[int, list[bytes]] = field(default_factory=dict)
+    skips: frozenset[int] = frozenset()
 
     def rows(self) -> list[bytes]:
         return [row for number in sorted(self.sink) for row in self.sink[number]]
@@ -73,6 +74,9 @@ class Query:
     def process(self, reached: Callable[[str, int], None]) -> None:
         disk = self.disk
         number = disk.commits
+        if number in disk.skips:  # a file sink that has the id: no task runs, nothing is planned
+            disk.commits += 1
+            return
         start = disk.offsets[number - 1] if number else disk.start
         rows: list[bytes] = []
         executor = pickle.loads(self.shipped)

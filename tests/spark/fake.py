@@ -84,6 +84,7 @@ class FakeQueue:
     next: int = 0
     batch_rows: int = 3
     flavours: dict[int, int] = field(default_factory=dict)
+    incarnation: int = 0
 
     def put(self, *records: bytes) -> None:
         for one in records:
@@ -119,10 +120,15 @@ class FakeBroker:
         self.calls: list[str] = []
         self.connections = 0
         self.open_connections = 0
+        self.asked: list[str] = []
+        self.away: set[str] = set()
         self.breaks: list[BaseException] = []
         self.refuses: list[int] = []
 
     def connect(self, uri: str) -> Session:
+        self.asked.append(uri)
+        if uri in self.away:
+            raise ConnectionRefusedError("nobody listens")
         self.connections += 1
         self.open_connections += 1
         connection = FakeConnection(self)
@@ -149,6 +155,8 @@ class FakeConnection:
         return self._broker.queues[name]
 
     def _group(self, queue: FakeQueue, group: str, epoch: int) -> FakeGroup:
+        if group not in queue.groups:
+            raise ChannelException(406, "unknown group: acquire it first")
         state = queue.groups[group]
         if epoch != state.epoch:
             raise ChannelException(406, f"group '{group}' was fenced by a newer epoch")
@@ -189,7 +197,7 @@ class FakeConnection:
         return Checkout(number, len(numbers), 0, runs_of(numbers))
 
     def checkouts(self, queue: str, group: str, after: int, up_to: int) -> list[OpenCheckout]:
-        state = self._queue("checkouts", queue).groups[group]
+        state = self._queue("checkouts", queue).groups.get(group, FakeGroup())
         return [
             OpenCheckout(number, runs_of(state.open[number]))
             for number in sorted(state.open)
@@ -229,6 +237,9 @@ class FakeConnection:
         settled = q.groups[group].settled if group in q.groups else 0
         first = min(q.ready, default=q.next)
         return Status(first, q.next, len(q.ready), settled, runs_of(q.ready))
+
+    def identify(self, queue: str) -> int:
+        return self._queue("identify", queue).incarnation
 
     def close(self) -> None:
         self._broker.open_connections -= 0 if self._closed else 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas
+import pyarrow.parquet
 import pytest
 
 from tests.spark.conftest import FAST, environment
@@ -20,6 +23,7 @@ from tests.support.broker import Broker
 from tests.support.patience import patient
 from warren.client import PERSISTENT, Connection, connect
 from warren.client.table import Tables
+from warren.spark.archive import Archive
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -190,11 +194,28 @@ def test_tasks_that_fail_read_the_same_rows_again(
     assert count(connection, queue) == 0
 
 
+def test_batches_that_the_file_sink_skips_come_later(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    """The checkpoint was deleted and the output kept: ids begin at 0, which the sink has."""
+    fill(connection, queue, 0, 1_000)
+    archive(stream(spark, broker, queue, maxOffsetsPerTrigger=500), tmp_path).awaitTermination()
+    shutil.rmtree(tmp_path / "checkpoint")
+    fill(connection, queue, 1_000, 2_000)
+    with pytest.raises(Exception, match="this query has no checkpoint"):
+        archive(stream(spark, broker, queue), tmp_path).awaitTermination()
+    shutil.rmtree(tmp_path / "checkpoint")
+    rows = stream(spark, broker, queue, maxOffsetsPerTrigger=500, newCheckpoint="true")
+    archive(rows, tmp_path).awaitTermination()
+    assert archived(spark, tmp_path) == list(range(2_000))
+    assert count(connection, queue) == 0
+
+
 def test_a_second_query_of_a_group_ends_the_first(
     spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
 ) -> None:
     fill(connection, queue, 0, 10)
-    rows = stream(spark, broker, queue)
+    rows = stream(spark, broker, queue, newCheckpoint="true")
     first = archive(rows, tmp_path / "first", processingTime="0 seconds")
     tables = Tables(connection.channel())
     wait_until(lambda: tables.status(queue, "g").settled == 1, "the first query settles")
@@ -249,6 +270,52 @@ def test_queue_to_queue(
     }
     assert count(connection, queue) == 0
     connection.channel().queue_delete(target)
+
+
+def test_an_archive_has_each_batch_once_for_every_reader(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    """Batches that run again, a frozen driver that wakes, and what a crash left change nothing."""
+    folder, seen = tmp_path / "archive", []
+
+    def store(rows: DataFrame, batch: int) -> None:
+        frozen = rows.limit(1) if batch == 0 else None
+        archive(rows, batch)
+        archive(rows, batch)
+        if frozen is not None:
+            archive(frozen, batch)
+        seen.append(whole(folder))
+
+    archive = Archive(folder)
+    left = folder / "_staging" / "crashed"
+    left.mkdir(parents=True)
+    (left / "part-0.parquet").touch()
+    fill(connection, queue, 0, 1_000)
+    rows = stream(spark, broker, queue, maxOffsetsPerTrigger=300)
+    writer = rows.writeStream.foreachBatch(store)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert seen == [300, 600, 900, 1_000]
+    values = spark.read.parquet(str(folder)).selectExpr("cast(value as string)").collect()
+    assert sorted(int(row[0]) for row in values) == list(range(1_000))
+    # A new checkpoint has batches of other names.
+    fill(connection, queue, 1_000, 1_100)
+    rows = stream(spark, broker, queue, newCheckpoint="true")
+    writer = rows.writeStream.foreachBatch(archive)
+    writer = writer.option("checkpointLocation", str(tmp_path / "other"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert whole(folder) == 1_100
+
+
+def whole(folder: Path) -> int:
+    """Rows that others see in a folder; each has to see the same."""
+    counts = {
+        pyarrow.parquet.read_table(folder).num_rows,
+        len(pandas.read_parquet(folder)),
+        sum(pyarrow.parquet.read_metadata(each).num_rows for each in folder.glob("*.parquet")),
+    }
+    (count,) = counts
+    return count
 
 
 # --- a driver that is killed --------------------------------------------------------------------

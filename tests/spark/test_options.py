@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from warren.client.uri import Tls, parse_uri
 from warren.errors import ConfigError
 from warren.spark.options import UNBOUNDED, read_options, table_columns, write_options
 from warren.spark.schema import COLUMNS
+from warren.spark.source import WarrenDataSource
 
 QUEUE = {"subscribe": "q"}
 GROUP = {"subscribe": "q", "groupId": "g"}
@@ -15,7 +17,8 @@ GROUP = {"subscribe": "q", "groupId": "g"}
 def test_defaults_of_a_batch_read() -> None:
     options = read_options(QUEUE, streaming=False)
     assert options.queue == "q"
-    assert options.uri == "amqp://guest:guest@localhost:5672/"
+    assert options.uris == ("amqp://guest:guest@localhost:5672/",)
+    assert options.retry_seconds == 300
     assert set(COLUMNS) - set(options.columns) == {"headers"}
 
 
@@ -23,7 +26,8 @@ def test_defaults_of_a_streaming_read() -> None:
     options = read_options(GROUP, streaming=True)
     assert options.group == "g"
     assert options.rows_max == 100_000
-    assert options.lease_ms == 30 * 60_000
+    assert options.lease_ms == 0, "the broker waits for ever"
+    assert not options.new_checkpoint
     assert options.fail_on_data_loss
 
 
@@ -99,3 +103,66 @@ def test_write_options() -> None:
         write_options({"topic": "q", "exchange": "e"})
     with pytest.raises(ConfigError, match="unknown option 'subscribe'"):
         write_options({"subscribe": "q"})
+
+
+def test_users_passwords_and_certificates_go_into_each_address() -> None:
+    given = {
+        "amqp.uri": "amqps://a/v, amqps://old:one@b:1/v?heartbeat=5",
+        "amqp.user": "me@here",
+        "amqp.password": "a,b:/",
+        "amqp.cacertfile": "/etc/ca.pem",
+        "amqp.verify": "verify_none",
+    }
+    addresses = [parse_uri(uri) for uri in read_options(QUEUE | given, streaming=False).uris]
+    assert [(each.host, each.port, each.vhost) for each in addresses] == [
+        ("a", 5671, "v"),
+        ("b", 1, "v"),
+    ]
+    assert {(each.user, each.password) for each in addresses} == {("me@here", "a,b:/")}
+    assert {each.tls for each in addresses} == {Tls("/etc/ca.pem", "", "", False, "")}
+    assert addresses[1].heartbeat_seconds == 5
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"amqp.uri": "amqp://me:secret@h:port"},
+        {"amqp.uri": "http://me:secret@h"},
+        {"amqp.uri": "amqp://h", "amqp.cacertfile": "x"},
+        {"amqp.uri": "amqps://h", "amqp.verify": "perhaps"},
+    ],
+)
+def test_a_wrong_address_is_told_without_its_password(given: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"'amqp\.uri' is wrong") as caught:
+        read_options(QUEUE | given, streaming=False)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (QUEUE | {"minPartitions": "x"}, "a whole number from 1"),
+        (GROUP | {"maxBytesPerTrigger": "x"}, "a whole number from 1"),
+        ({"groupId": "g"}, "'subscribe' is required"),
+        ({}, "'subscribe' is required"),
+    ],
+)
+def test_what_is_wrong_either_way_is_refused_when_a_frame_is_made(
+    given: dict[str, str], text: str
+) -> None:
+    with pytest.raises(ConfigError, match=text):
+        WarrenDataSource(given).schema()
+
+
+def test_what_only_a_stream_lacks_is_told_by_its_reader() -> None:
+    """Spark loses what `streamReader` raises behind an error of its own."""
+    source = WarrenDataSource(QUEUE)
+    reader = source.streamReader(source.schema())
+    for ask in (
+        lambda: reader.initialOffset(),
+        lambda: reader.partitions({}, {}),
+        lambda: reader.latestOffset({}, reader.getDefaultReadLimit()),
+    ):
+        with pytest.raises(ConfigError, match="'groupId' is required"):
+            ask()
+    reader.stop()

@@ -76,6 +76,24 @@ def test_what_was_browsed_can_be_published_again_unchanged() -> None:
     assert one == Outgoing("ex", "key", properties.encode(), b"body")
 
 
+def test_what_was_edited_is_published_as_edited_and_the_rest_as_it_was() -> None:
+    properties = Properties(
+        headers={"n": 5, "bad\udcff": "\udcfe", "s": "t"}, message_id="m", timestamp=1 << 60,
+        cluster_id="c", app_id="\udcff", priority=3, content_type="a/b", expiration="60000",
+    )  # fmt: skip
+    data = batch(1, [record(b"body", "key", "ex", properties)])
+    browsed = to_arrow(parse(data)[0], "origin", arrow_schema(COLUMNS))
+    (row,) = browsed.to_pylist()
+    row |= {"message_id": "new", "priority": None, "type": "y", "expiration": None}
+    row["headers"][2]["value"] = b"u"
+    edited = pa.RecordBatch.from_pylist([row], schema=browsed.schema)
+    (one,) = messages(edited, ANYWHERE, "p", 0)
+    properties.message_id, properties.priority, properties.type_ = "new", None, "y"
+    properties.expiration = None
+    properties.headers = {"n": 5, "bad\udcff": "\udcfe", "s": "u"}
+    assert one.properties == properties.encode()
+
+
 @pytest.mark.parametrize(
     ("columns", "text"),
     [

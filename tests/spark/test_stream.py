@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -10,10 +11,10 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from tests.spark.driver import POINTS, Checkpoint, Killed, Query
-from tests.spark.fake import FakeBroker, record
+from tests.spark.fake import FakeBroker, FakeQueue, record
 from warren.errors import ConfigError
-from warren.spark.broker import Fenced, RowsLost
-from warren.wire.amqp091.errors import ChannelException
+from warren.spark.broker import BrokerAway, CheckpointLost, Fenced, RowsLost
+from warren.wire.amqp091.errors import ChannelException, ConnectionException
 
 
 def filled(count: int) -> FakeBroker:
@@ -53,6 +54,7 @@ def test_whatever_kills_the_driver_each_row_arrives_once(
     count: int, per_batch: int, kills: list[tuple[str, int]], partitions: int
 ) -> None:
     broker, disk = filled(count), Checkpoint()
+    broker.queue("q").incarnation = 5
     options = {"maxOffsetsPerTrigger": str(per_batch), "minPartitions": str(partitions)}
     for point, batch in kills:
         try:
@@ -109,7 +111,7 @@ def test_initial_offset_touches_nothing_and_repeats() -> None:
     broker, disk = filled(3), Checkpoint()
     reader = Query(broker.connect, disk).reader
     assert reader.initialOffset() == reader.initialOffset() == {"q": 0}
-    assert set(broker.calls) == {"status"}
+    assert set(broker.calls) == {"status", "identify"}
 
 
 def test_making_and_shipping_a_reader_asks_nothing() -> None:
@@ -119,17 +121,25 @@ def test_making_and_shipping_a_reader_asks_nothing() -> None:
     assert broker.connections == 0
 
 
-def test_an_idle_query_looks_and_writes_nothing() -> None:
+def test_an_idle_query_looks_now_and_then_and_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     broker = filled(2)
+    now = [time.monotonic()]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     reader = Query(broker.connect, Checkpoint()).reader
     limit = reader.getDefaultReadLimit()
     end = reader.latestOffset({"q": 0}, limit)
+    reader.partitions({"q": 0}, end)
     assert reader.latestOffset(end, limit) == end == {"q": 1}
     broker.calls.clear()
-    for _ in range(5):
+    for _ in range(400):  # four seconds, as Spark asks
         assert reader.latestOffset(end, limit) == end
-    assert broker.calls == ["status"] * 5
+        assert reader.reportLatestOffset()["ready"] == 0
+        now[0] += 0.01
+    assert set(broker.calls) == {"status"} and len(broker.calls) <= 10
     broker.queue("q").put(record(b"new"))
+    now[0] += 1.0
     assert reader.latestOffset(end, limit) == {"q": 2}
 
 
@@ -138,6 +148,7 @@ def test_an_idle_query_finds_out_that_it_is_fenced(monkeypatch: pytest.MonkeyPat
     first, second = (Query(broker.connect, Checkpoint()).reader for _ in range(2))
     limit = first.getDefaultReadLimit()
     end = first.latestOffset({"q": 0}, limit)
+    first.partitions({"q": 0}, end)
     assert first.latestOffset(end, limit) == end
     assert second.latestOffset(end, limit) == end
     assert first.latestOffset(end, limit) == end, "not yet"
@@ -179,6 +190,45 @@ def test_progress_shows_what_waits() -> None:
     assert reader.reportLatestOffset() == {"q": 0, "next": 7, "ready": 5}
 
 
+# --- sinks that have a batch already -----------------------------------------------------------
+
+
+def test_batches_that_a_sink_skips_come_later() -> None:
+    broker = filled(10)
+    disk = Checkpoint(skips=frozenset({0, 1}))
+    Query(broker.connect, disk, maxOffsetsPerTrigger="4").run()
+    assert disk.rows() == bodies(10), "nothing of what was skipped is lost"
+    assert not broker.queue("q").messages
+
+
+def test_a_batch_that_an_earlier_process_logged_may_be_skipped() -> None:
+    """The file sink has it since its driver died between the write and the commit."""
+    broker, disk = filled(8), Checkpoint()
+    with pytest.raises(Killed):
+        Query(broker.connect, disk, maxOffsetsPerTrigger="4").run("written", 0)
+    disk.skips = frozenset({0})
+    Query(broker.connect, disk, maxOffsetsPerTrigger="4").run()
+    assert disk.rows() == bodies(8)
+
+
+def test_a_commit_of_a_batch_that_was_never_planned_settles_nothing() -> None:
+    broker = filled(4)
+    reader = Query(broker.connect, Checkpoint()).reader
+    reader.commit(reader.latestOffset({"q": 0}, reader.getDefaultReadLimit()))
+    assert broker.queue("q").ready == [0, 1, 2, 3]
+
+
+def test_a_used_group_is_refused_without_its_checkpoint() -> None:
+    broker = filled(4)
+    Query(broker.connect, Checkpoint(), maxOffsetsPerTrigger="2").run()
+    broker.queue("q").put(record(b"4"))
+    disk = Checkpoint()
+    with pytest.raises(CheckpointLost, match="settled 2 checkouts, but this query has no check"):
+        Query(broker.connect, disk).run()
+    Query(broker.connect, disk, newCheckpoint="true").run()
+    assert disk.rows() == [b"4"]
+
+
 # --- two queries, one group ---------------------------------------------------------------------
 
 
@@ -210,7 +260,22 @@ def test_two_groups_share_a_queue() -> None:
 # --- connections --------------------------------------------------------------------------------
 
 
-def test_a_broken_connection_is_replaced_once() -> None:
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Pauses pass at once, and the clock shows them; gives them."""
+    pauses: list[float] = []
+    now = time.monotonic()
+
+    def wait(event: threading.Event, seconds: float) -> bool:
+        pauses.append(seconds)
+        return False
+
+    monkeypatch.setattr(threading.Event, "wait", wait)
+    monkeypatch.setattr(time, "monotonic", lambda: now + sum(pauses))
+    return pauses
+
+
+def test_a_broken_connection_is_replaced_at_once(no_pauses: list[float]) -> None:
     broker, disk = filled(4), Checkpoint()
     query = Query(broker.connect, disk, maxOffsetsPerTrigger="2")
     query.reader.initialOffset()
@@ -218,15 +283,41 @@ def test_a_broken_connection_is_replaced_once() -> None:
     query.run()
     assert disk.rows() == bodies(4)
     assert broker.calls.count("acquire") == 1
+    assert no_pauses == [0.0]
 
 
-def test_a_broker_that_stays_away_is_an_error() -> None:
+def test_a_query_outlives_a_broker_that_is_away_for_minutes(no_pauses: list[float]) -> None:
+    broker, disk = filled(4), Checkpoint()
+    query = Query(broker.connect, disk)
+    query.reader.initialOffset()
+    gone = ConnectionException(320, "the node is being stopped")
+    broker.breaks = [gone, *[ConnectionRefusedError() for _ in range(40)]]
+    query.run()
+    assert disk.rows() == bodies(4)
+    assert 60 < sum(no_pauses) < 300 and max(no_pauses) <= 5
+
+
+def test_a_broker_that_stays_away_is_a_clear_error(
+    no_pauses: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
     broker = filled(1)
-    reader = Query(broker.connect, Checkpoint()).reader
-    reader.initialOffset()
-    broker.breaks = [ConnectionResetError(), ConnectionRefusedError()]
-    with pytest.raises(ConnectionRefusedError):
+    uri = "amqp://me:secret@a:1,amqp://me:secret@b:2/v"
+    reader = Query(broker.connect, Checkpoint(), **{"amqp.uri": uri}).reader
+    broker.away = set(uri.split(","))
+    with pytest.raises(BrokerAway, match="no broker at a:1, b:2 has answered for .* s") as caught:
         reader.initialOffset()
+    assert 290 < sum(no_pauses) <= 300
+    said = capsys.readouterr().err
+    assert said.count("warren: no broker at") >= 5
+    assert "secret" not in said + str(caught.value)
+
+
+def test_of_several_addresses_the_first_that_answers_is_used() -> None:
+    broker, disk = filled(4), Checkpoint()
+    broker.away = {"amqp://a"}
+    Query(broker.connect, disk, **{"amqp.uri": "amqp://a, amqp://b/v"}).run()
+    assert disk.rows() == bodies(4)
+    assert set(broker.asked) == {"amqp://a", "amqp://b/v"}
 
 
 def test_a_missing_queue_is_the_brokers_error() -> None:
@@ -267,6 +358,45 @@ def test_a_checkpoint_of_a_queue_made_anew_is_refused() -> None:
     reader = Query(filled(6).connect, Checkpoint()).reader
     with pytest.raises(RowsLost, match="which the queue does not know"):
         reader.latestOffset({"q": 4}, reader.getDefaultReadLimit())
+
+
+def made_anew(broker: FakeBroker) -> None:
+    broker.queues["q"] = FakeQueue(incarnation=broker.queue("q").incarnation + 1)
+    broker.queue("q").put(*[record(b"new %d" % number) for number in range(5)])
+
+
+@pytest.mark.parametrize("point", [None, *POINTS])
+@pytest.mark.parametrize("batch", [0, 1])
+def test_a_queue_made_anew_is_read_from_its_first_message(point: str | None, batch: int) -> None:
+    """Though its checkouts have the numbers that the checkpoint knows from the one before."""
+    broker, disk = filled(6), Checkpoint()
+    broker.queue("q").incarnation = 1
+    options = {"maxOffsetsPerTrigger": "3", "failOnDataLoss": "false"}
+    try:
+        Query(broker.connect, disk, **options).run(point, batch)
+    except Killed:
+        pass
+    made_anew(broker)
+    strict = Query(broker.connect, disk, maxOffsetsPerTrigger="3")
+    if disk.offsets:
+        with pytest.raises(RowsLost, match="was deleted and made anew"):
+            strict.run()
+    Query(broker.connect, disk, **options).run()
+    assert [row for row in disk.rows() if row.startswith(b"new")] == [
+        b"new %d" % number for number in range(5)
+    ]
+    assert not broker.queue("q").messages
+
+
+def test_a_checkpoint_of_an_earlier_release_goes_on() -> None:
+    broker, disk = filled(6), Checkpoint()
+    Query(broker.connect, disk, maxOffsetsPerTrigger="3").run()
+    assert disk.offsets == [{"q": 1}, {"q": 2}]
+    broker.queue("q").incarnation = 1
+    broker.queue("q").put(record(b"6"))
+    Query(broker.connect, disk).run()
+    assert disk.rows() == bodies(7)
+    assert disk.offsets[-1] == {"q": 3, "q#incarnation": 1}
 
 
 def test_a_logged_batch_whose_lease_ran_out_is_refused() -> None:

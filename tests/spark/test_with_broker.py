@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from warren.client import PERSISTENT, Connection, connect
 from warren.log.batch import HEADER_BYTES, KIND_ROUND, SECTOR_BYTES
 from warren.spark import broker as spark_broker
 from warren.spark.batch import QueueReader
-from warren.spark.broker import Fenced
+from warren.spark.broker import Fenced, RowsLost
 from warren.spark.options import read_options, write_options
 from warren.spark.sink import publish_rows
 from warren.wire.amqp091.errors import ChannelException
@@ -156,6 +157,46 @@ def test_a_query_outlives_a_restarted_broker(private_broker: Broker) -> None:
     assert reader.latestOffset(end, limit) == end
 
 
+def test_an_idle_query_outlives_a_broker_that_is_away(private_broker: Broker) -> None:
+    with connect(private_broker.url) as connection:
+        connection.channel().queue_declare("q", durable=True, arguments=QUORUM)
+        fill(connection, "q", bodies(10))
+    running = query(private_broker, "q", Checkpoint())
+    reader, limit = running.reader, running.reader.getDefaultReadLimit()
+    end = reader.latestOffset(reader.initialOffset(), limit)
+    reader.partitions({"q": 0}, end)
+    private_broker.stop()
+    answers: list[object] = []
+    asking = threading.Thread(target=lambda: answers.append(reader.latestOffset(end, limit)))
+    asking.start()
+    asking.join(1.0)
+    assert asking.is_alive(), "it waits for the broker"
+    private_broker.start()
+    asking.join(patient(60))
+    assert answers == [end]
+    with connect(private_broker.url) as connection:
+        fill(connection, "q", [b"more"])
+    deadline = time.monotonic() + patient(20)
+    while reader.latestOffset(end, limit) == end:
+        assert time.monotonic() < deadline, "what came later is not taken"
+
+
+def test_a_queue_made_anew_is_told_from_the_one_before(
+    broker: Broker, connection: Connection, queue: str
+) -> None:
+    fill(connection, queue, bodies(10))
+    disk = Checkpoint()
+    query(broker, queue, disk).run()
+    connection.channel().queue_delete(queue)
+    connection.channel().queue_declare(queue, durable=True, arguments=QUORUM)
+    fill(connection, queue, [b"new %d" % number for number in range(100)])
+    with pytest.raises(RowsLost, match="made anew"):
+        query(broker, queue, disk).run()
+    query(broker, queue, disk, failOnDataLoss="false").run()
+    assert disk.rows()[10:] == [b"new %d" % number for number in range(100)]
+    assert count(connection, queue) == 0
+
+
 def test_consumers_do_not_get_what_is_checked_out(
     broker: Broker, connection: Connection, queue: str
 ) -> None:
@@ -178,6 +219,8 @@ def test_a_second_query_fences_the_first(
     limit = first.reader.getDefaultReadLimit()
     end = first.reader.latestOffset({queue: 0}, limit)
     assert second.reader.latestOffset({queue: 0}, limit) == end
+    for each in (first, second):
+        each.reader.partitions({queue: 0}, end)
     with pytest.raises(Fenced):
         first.reader.commit(end)
     second.reader.commit(end)
@@ -212,6 +255,7 @@ def test_an_idle_query_leaves_the_brokers_log_alone(private_broker: Broker) -> N
     running = query(private_broker, "q", Checkpoint())
     limit = running.reader.getDefaultReadLimit()
     end = running.reader.latestOffset({"q": 0}, limit)
+    running.reader.partitions({"q": 0}, end)
     assert running.reader.latestOffset(end, limit) == end
     before = at_rest(private_broker)
     for _ in range(200):

@@ -61,7 +61,7 @@ class Connection(Sink):
         self.blocked: str = ""
         self._replies: deque[Method] = deque()
         self._channels: dict[int, Channel] = {}
-        self._link = Link(address.host, address.port, address.timeout_seconds)
+        self._link = Link(address.host, address.port, address.timeout_seconds, address.tls)
         self._link.attach(0, self)
         self._channel_max: int = address.channel_max
         try:

@@ -16,7 +16,8 @@ from typing import Final, final
 from librt.strings import BytesWriter
 
 from warren.client.body import Body, BodyReader
-from warren.errors import BrokerError
+from warren.client.uri import Tls
+from warren.errors import BrokerError, ConfigError
 from warren.limits import FRAME_BYTES_MAX
 from warren.wire.amqp091.frame import FRAME_METHOD, HEARTBEAT_FRAME, FrameReader, write_method_frame
 from warren.wire.amqp091.spec import Method
@@ -64,13 +65,24 @@ class Link:
         error: Why the connection is gone; None while it is not.
     """
 
-    def __init__(self, host: str, port: int, timeout_seconds: float) -> None:
+    def __init__(
+        self, host: str, port: int, timeout_seconds: float, tls: Tls | None = None
+    ) -> None:
         """Connect to a broker's port.
 
         Raises:
-            OSError: No broker answers there.
+            OSError: No broker answers there, or its certificate is not good.
+            ConfigError: A certificate of one's own cannot be read.
         """
         self._socket = _connect(host, port, timeout_seconds)
+        # What says that nothing can be read or sent at the moment.
+        self._waits: tuple[type[BaseException], ...] = (BlockingIOError,)
+        self._encrypted: bool = tls is not None
+        if tls is not None:
+            import ssl
+
+            self._waits = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+            self._socket = encrypted(self._socket, host, tls)
         self._socket.setblocking(False)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
@@ -146,7 +158,7 @@ class Link:
         while len(view) > 0:
             try:
                 sent = self._socket.send(view)
-            except BlockingIOError:
+            except self._waits:
                 sent = 0
             except OSError as error:
                 # The broker may have said why before it closed.
@@ -231,18 +243,33 @@ class Link:
                 self._go_on(body_reader)
             else:
                 data = self._socket.recv(READ_BYTES)
+                if self._encrypted:
+                    data += self._rest()
                 if not data:
                     raise _hung_up()
                 self._received_at = monotonic()
                 self._reader.feed(data)
                 self._hand_on()
-        except BlockingIOError:
+        except self._waits:
             return
         except (OSError, BrokerError) as error:
             # A refusal: either the broker breaks the protocol or it has closed the connection in
             # order.
             self.fail(error)
             raise
+
+    def _rest(self) -> bytes:
+        """What came encrypted beside what was read: nothing polls for that any more."""
+        parts: list[bytes] = []
+        while True:
+            try:
+                data = self._socket.recv(READ_BYTES)
+            except self._waits:
+                break
+            if not data:
+                break
+            parts.append(data)
+        return b"".join(parts)
 
     def _hand_on(self) -> None:
         """Hand on the frames that are whole; leave the rest of a large content to be read."""
@@ -255,7 +282,8 @@ class Link:
                 sink.take_frame(kind, reader.buffer, int(reader.start), int(reader.end))
             # After a method the reader may be elsewhere: answering it may have read more.
             receiving = sink if kind != FRAME_METHOD else None
-        body = None if receiving is None else receiving.large_body()
+        # What is encrypted cannot be received in place.
+        body = None if receiving is None or self._encrypted else receiving.large_body()
         if body is not None:
             begun = reader.buffer[reader.end + 1 :]
             self._reader = FrameReader(self.frame_bytes_max)
@@ -285,6 +313,31 @@ class Link:
 
 def _hung_up() -> OSError:
     return ConnectionResetError("the broker closed the connection")
+
+
+def encrypted(plain: socket.socket, host: str, tls: Tls) -> socket.socket:
+    """Shake hands over a connected socket, which is closed if that fails.
+
+    Raises:
+        OSError: The broker does not speak TLS, or its certificate is not good.
+        ConfigError: A file that was named cannot be read.
+    """
+    import ssl
+
+    try:
+        try:
+            context = ssl.create_default_context(cafile=tls.authorities or None)
+            if not tls.verify:
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
+            if tls.certificate:
+                context.load_cert_chain(tls.certificate, tls.key or None)
+        except OSError as error:
+            raise ConfigError(f"a certificate or key cannot be read: {error}") from error
+        return context.wrap_socket(plain, server_hostname=tls.server_name or host)
+    except BaseException:
+        plain.close()
+        raise
 
 
 def _connect(host: str, port: int, timeout_seconds: float) -> socket.socket:

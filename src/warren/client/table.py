@@ -164,6 +164,13 @@ class Tables:
         if not isinstance(reply, spec.TableReleaseOk):
             raise _unexpected(reply)
 
+    def identify(self, queue: str) -> int:
+        """What tells a queue from one of the same name that was before it; never 0."""
+        reply = self._channel.call(spec.TableIdentify(queue=queue))
+        if not isinstance(reply, spec.TableIdentifyOk):
+            raise _unexpected(reply)
+        return reply.incarnation
+
     def status(self, queue: str, group: str = "") -> Status:
         """What a queue and a group hold, with nothing changed; no group if `group` is empty."""
         reply = self._channel.call(spec.TableStatus(queue=queue, group=group))

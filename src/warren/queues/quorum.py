@@ -646,9 +646,7 @@ class QuorumQueue(SessionQueue, Machine):
 
     def forwards(self) -> bool:
         """Whether this node is the one that sees to the dead letters which the queue keeps."""
-        if not self.proposer().leads():
-            self._led = False
-        return self._led and not self.deleted
+        return self.is_current() and not self.deleted
 
     def forwarded(self, first: i64, last: i64) -> None:
         """Dead letters are where they belong, from one death to another."""
@@ -711,6 +709,12 @@ class QuorumQueue(SessionQueue, Machine):
     def fed(self) -> bool:
         """Whether the machine here hears of what comes about."""
         return self.proposer().fed()
+
+    def is_current(self) -> bool:
+        """Whether the machine here has all that anybody was told of: a leader's has."""
+        if not self.proposer().leads():
+            self._led = False
+        return self._led
 
     def count(self, waiter: PendingReply) -> None:
         """Count what is here; where nothing is heard of the queue, ask for it first."""

@@ -16,6 +16,8 @@ from warren.queues.fifo import commands
 from warren.queues.fifo.effects import LeaseReply, Reply
 from warren.queues.fifo.groups import Checkout
 from warren.queues.fifo.live import Gathering
+from warren.queues.fifo.pieces import Piece
+from warren.queues.fifo.runs import as_run
 from warren.queues.logged import LoggedQueue
 
 
@@ -31,8 +33,8 @@ class TableQueue(LoggedQueue):
         """Whether what is not found in the log here is gone, and not only on its way."""
 
     @abstractmethod
-    def fed(self) -> bool:
-        """Whether the machine here hears of what comes about."""
+    def is_current(self) -> bool:
+        """Whether the machine here has all that anybody was told of."""
 
     # Rows.
 
@@ -51,6 +53,43 @@ class TableQueue(LoggedQueue):
     def part_runs(self) -> i64:
         """How many runs of messages one part of a long answer goes through."""
         return self.fifo.part_runs
+
+    def rows_within(self, bytes_max: i64, rows_max: i64) -> i64:
+        """How many of the messages that are ready here take so many bytes; one at least.
+
+        Looks at as many runs as one turn has leave for. Where none is ready here, all are as the
+        mean of those that were seen.
+        """
+        sizes = self.fifo.sizes
+        rows: i64 = 0
+        left = bytes_max
+        runs = self.fifo.part_runs
+        for pieces in self.fifo.ready.freeze():
+            for piece in pieces:
+                run = as_run(piece)
+                size = sizes.of(run.first, run.count)
+                if size > left:
+                    # The first so many reach what is one byte too much.
+                    rows += sizes.first_of(run.first, run.count, left + 1) - 1
+                    return max(1, min(rows, rows_max))
+                rows += run.count
+                left -= size
+                runs -= 1
+                if rows >= rows_max or runs <= 0:
+                    return min(rows, rows_max)
+        if rows == 0:
+            rows = bytes_max // max(1, self.mean_message_bytes())
+        return max(1, min(rows, rows_max))
+
+    def bytes_of(self, lists: list[list[Piece]]) -> i64:
+        """What messages take that have not left."""
+        sizes = self.fifo.sizes
+        size: i64 = 0
+        for pieces in lists:
+            for piece in pieces:
+                run = as_run(piece)
+                size += sizes.of(run.first, run.count)
+        return size
 
     def catch_up(self, waiter: PendingReply) -> None:
         """Answer when this node has everything that was there before, on whatever node."""

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from warren.spark.broker import Connect
+from warren.spark.calling import PatientCaller
 from warren.spark.options import ReadOptions
 from warren.spark.partition import plan, read
 
@@ -25,11 +26,12 @@ class QueueReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """The messages that are ready now, cut into tasks."""
-        session = self._connect(self._options.uri)
+        options = self._options
+        caller = PatientCaller(options.uris, options.retry_seconds, self._connect)
         try:
-            return plan(self._options, session.tables.status(self._options.queue).runs)
+            return plan(options, caller.call(lambda tables: tables.status(options.queue)).runs)
         finally:
-            session.close()
+            caller.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one task's partition, as Arrow batches."""

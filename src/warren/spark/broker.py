@@ -42,6 +42,14 @@ class TableCalls(Protocol):
 
     def status(self, queue: str, group: str = "") -> Status: ...
 
+    def identify(self, queue: str) -> int: ...
+
+
+class Reads(Protocol):
+    """The one call of these that tasks make."""
+
+    def read(self, queue: str, first: int, last: int, bytes_max: int) -> Batches: ...
+
 
 class Publishing(Protocol):
     """A channel as a sink uses it; see `warren.client.Channel`."""
@@ -84,6 +92,14 @@ class RowsLost(BrokerError):
     """The checkpoint promises rows that the queue cannot give any more."""
 
 
+class BrokerAway(BrokerError):
+    """No broker answered for as long as there was leave to try."""
+
+
+class CheckpointLost(BrokerError):
+    """A query without a checkpoint wants a group whose batches another checkpoint counts."""
+
+
 class Unconfirmed(BrokerError):
     """The broker did not take over all messages of a task."""
 
@@ -93,11 +109,19 @@ def is_fenced(error: BaseException) -> bool:
     return isinstance(error, ChannelException) and error.code == 406 and "fenced" in error.text
 
 
+def refusal_code(error: BaseException) -> int:
+    """The code by which a broker refused a call; 0 for what is no refusal."""
+    return int(getattr(error, "code", 0)) if isinstance(error, BrokerError) else 0
+
+
 __all__ = [
+    "BrokerAway",
+    "CheckpointLost",
     "Connect",
     "Fenced",
     "OpenCheckout",
     "Publishing",
+    "Reads",
     "RowsLost",
     "Runs",
     "Session",
@@ -106,4 +130,5 @@ __all__ = [
     "Unconfirmed",
     "connect",
     "is_fenced",
+    "refusal_code",
 ]

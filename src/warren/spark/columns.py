@@ -20,7 +20,7 @@ from warren.errors import CorruptRecord, UnknownFlavour
 from warren.message.flavours import AMQP091
 from warren.spark.records import Block, Positions, Stored
 from warren.spark.schema import arrow_type
-from warren.wire.amqp091.table import Value, decode_table
+from warren.wire.amqp091.table import Table, Value, decode_table
 
 Mask = npt.NDArray[np.bool_]
 
@@ -28,7 +28,7 @@ Mask = npt.NDArray[np.bool_]
 _LOG_APPEND_TIME: Final = 1
 
 #: The last second Python and SQL can name (end of 9999); later ones are another unit by mistake.
-_LAST_SECOND: Final = 253_402_300_799
+LAST_SECOND: Final = 253_402_300_799
 
 _SHORTSTR: Final = "shortstr"
 _TABLE: Final = "table"
@@ -217,7 +217,7 @@ def _properties(block: Block, wanted: set[str]) -> dict[str, pa.Array]:
 
 def _timestamps(seconds: Positions, present: Mask) -> pa.TimestampArray:
     """Seconds since the epoch as timestamps; null where there are none, or not of this world."""
-    sane = present & (seconds >= 0) & (seconds <= _LAST_SECOND)
+    sane = present & (seconds >= 0) & (seconds <= LAST_SECOND)
     micros = np.where(sane, seconds, 0) * 1_000_000
     return _numbers(micros, "timestamp", sane)
 
@@ -241,15 +241,21 @@ def _headers(block: Block, starts: Positions, ends: Positions, present: Mask) ->
                 table = decode_table(encoded, 0, len(encoded))
             except ConnectionException as error:
                 raise CorruptRecord("table.read", start, error.text) from error
-            entries = [
-                {"key": _text(name), "value": header_bytes(value)} for name, value in table.items()
-            ]
+            entries = shown_headers(table)
             seen[encoded] = entries
         values.append(entries)
     return pa.array(values, arrow_type("headers"))
 
 
-def _text(name: str) -> str:
+def shown_headers(table: Table) -> list[dict[str, Any]]:
+    """A table of headers as a row of the column `headers`."""
+    return [
+        {"key": shown_text(name), "value": header_bytes(value)} for name, value in table.items()
+    ]
+
+
+def shown_text(name: str) -> str:
+    """A text of a message as columns have it."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

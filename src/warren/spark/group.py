@@ -9,6 +9,9 @@ its commit after, and both survive a crash:
 - crash before the checkout was settled: the next run settles it, since the offset it starts from
   says that the batch before was committed.
 
+A sink that has a batch already, by its id, skips it, and Spark commits the batch without having
+planned it. Its messages were never read, so they go back to the queue and come with a later batch.
+
 Spark tells a source of a commit one batch late and of the last one never, so what a query starts
 from is settled as soon as it is seen. Nothing is settled when a query stops.
 """
@@ -18,19 +21,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
-from warren.errors import BrokerError, ProtocolError
+from warren.errors import BrokerError
 from warren.spark.broker import (
     Connect,
     Fenced,
     OpenCheckout,
     RowsLost,
-    Session,
     Status,
     TableCalls,
     is_fenced,
+    refusal_code,
 )
+from warren.spark.calling import PatientCaller
+from warren.spark.options import UNBOUNDED, ReadOptions
 
 T = TypeVar("T")
 
@@ -40,6 +45,26 @@ _RENEWALS: Final = 3
 #: How long an idle query may go without finding out that it was fenced.
 _LOOK_SECONDS: Final = 5.0
 
+#: Seconds between two looks of an idle query, at first and at most.
+_PAUSE: Final = 0.05
+_PAUSE_MAX: Final = 1.0
+
+
+#: By which older brokers answer a method that they do not know.
+_UNKNOWN_METHOD: Final = (502, 503, 540)
+
+
+class Place(NamedTuple):
+    """How far a checkpoint has come.
+
+    Attributes:
+        number: The last checkout.
+        incarnation: Which queue of this name it is of; 0 if the checkpoint does not say.
+    """
+
+    number: int
+    incarnation: int
+
 
 class GroupReader:
     """One group of one queue, acquired when it is first needed and kept until it is fenced.
@@ -48,41 +73,56 @@ class GroupReader:
     than its own that renews the lease.
     """
 
-    def __init__(
-        self, uri: str, queue: str, group: str, lease_ms: int, strict: bool, connect: Connect
-    ) -> None:
+    def __init__(self, options: ReadOptions, connect: Connect) -> None:
         """Remember what to read; nothing is connected yet.
 
         Args:
-            uri: Where the broker is.
-            lease_ms: How long the broker keeps the group's open checkouts if it hears nothing; 0
-                for ever.
-            strict: Whether a checkpoint that contradicts the queue is an error.
             connect: Opens a connection to a URI.
         """
-        self._uri = uri
-        self._queue = queue
-        self._group = group
-        self._lease_ms = lease_ms
-        self._strict = strict
+        self._options = options
+        self._queue = options.queue
+        self._group = options.group
+        self._strict = options.fail_on_data_loss
         self._connect = connect
-        self._session: Session | None = None
+        self._caller = PatientCaller(options.uris, options.retry_seconds, connect)
+        self._incarnation: int | None = None
         self._epoch = 0
         self._settled = 0
+        self._newest = 0  # the highest checkout that is known to be of this queue
         self._idle_until = 0.0
+        self._look_at = 0.0
+        self._pause = _PAUSE
+        self._seen: Status | None = None
         self._stopped = threading.Event()
 
     # --- what Spark asks ------------------------------------------------------------------------
 
-    def settled(self) -> int:
+    def settled(self) -> Place:
         """The last settled checkout: where a query without a checkpoint begins."""
-        return self.status().settled
+        return Place(self.status().settled, self.incarnation())
+
+    def incarnation(self) -> int:
+        """Which queue of its name this is; 0 where the broker cannot tell."""
+        if self._incarnation is None:
+            try:
+                self._incarnation = self._call(lambda tables: tables.identify(self._queue))
+            except BrokerError as error:
+                if refusal_code(error) not in _UNKNOWN_METHOD:
+                    raise
+                self._incarnation = 0
+        return self._incarnation
 
     def status(self) -> Status:
         """The queue as it is, without touching it."""
-        return self._call(lambda tables: tables.status(self._queue, self._group))
+        self._seen = self._call(lambda tables: tables.status(self._queue, self._group))
+        return self._seen
 
-    def take(self, start: int, rows_max: int, bytes_max: int, up_to: int) -> int:
+    def lag(self) -> Status:
+        """The same for people, who do not mind a second."""
+        idle = self._seen is not None and time.monotonic() < self._look_at
+        return self._seen if idle and self._seen is not None else self.status()
+
+    def take(self, start: Place, rows_max: int, bytes_max: int, up_to: int) -> Place | None:
         """Settle what is processed, then take the next messages.
 
         Args:
@@ -92,28 +132,41 @@ class GroupReader:
             up_to: Take no message with a higher number.
 
         Returns:
-            Number of the checkout to process next; `start` if there is nothing.
+            The checkout to process next; None if there is nothing.
 
         Raises:
             Fenced: Another query has the group.
             RowsLost: `start` is not a place this group can go on from.
         """
-        self._hold(start)
         self.settle(start)
+        after = start.number
+        if not self._is_ours(start) or after > self._newest:
+            after = self._settled  # Nothing of this queue is behind a place of another one.
         # An idle query asks a hundred times a second. A checkout is a command in the broker's log
-        # even if it takes nothing, so while nothing comes a look has to do. It does not show
-        # whether another query has the group by now, hence not for ever.
-        if time.monotonic() < self._idle_until and self.status().ready == 0:
-            return start
+        # even if it takes nothing, so while nothing comes a look now and then has to do. It does
+        # not show whether another query has the group by now, hence not for ever.
+        now = time.monotonic()
+        if now < self._idle_until:
+            if now < self._look_at:
+                return None
+            if self.status().ready == 0:
+                self._rest(now)
+                return None
         number = self._call(
             lambda tables: tables.checkout(
-                self._queue, self._group, self._epoch, start, rows_max, bytes_max, up_to
+                self._queue, self._group, self._epoch, after, rows_max, bytes_max, up_to
             )
         ).number
-        self._idle_until = time.monotonic() + _LOOK_SECONDS if number == start else 0.0
-        return number
+        if number == after:
+            self._idle_until = now + _LOOK_SECONDS
+            self._rest(now)
+            return None
+        self._idle_until = 0.0
+        self._pause = _PAUSE
+        self._newest = max(self._newest, number)
+        return Place(number, self.incarnation())
 
-    def held(self, start: int, end: int) -> list[OpenCheckout]:
+    def held(self, start: Place, end: Place) -> list[OpenCheckout]:
         """The checkouts after `start` up to `end`, as a logged batch names them.
 
         Raises:
@@ -121,74 +174,106 @@ class GroupReader:
             RowsLost: A checkout is not open any more.
         """
         self._hold(start)
-        held = self._call(lambda tables: tables.checkouts(self._queue, self._group, start, end))
-        if self._strict and (not held or held[-1].number != end):
-            raise self._lost(f"checkout {end} is not open any more")
+        if not self._is_ours(end):
+            return []
+        after = start.number if self._is_ours(start) else self._settled
+        held = self._call(
+            lambda tables: tables.checkouts(self._queue, self._group, after, end.number)
+        )
+        if self._strict and (not held or held[-1].number != end.number):
+            raise self._lost(f"checkout {end.number} is not open any more")
         return held
 
-    def settle(self, up_to: int) -> None:
+    def settle(self, up_to: Place) -> None:
         """Remove the messages of all checkouts up to a number; repeating it does nothing.
 
         Raises:
             Fenced: Another query has the group.
         """
         self._hold(up_to)
-        if up_to > self._settled:
-            self._call(lambda tables: tables.settle(self._queue, self._group, self._epoch, up_to))
-            self._settled = up_to
+        number = up_to.number
+        if self._is_ours(up_to) and self._settled < number <= self._newest:
+            self._call(lambda tables: tables.settle(self._queue, self._group, self._epoch, number))
+            self._settled = number
+
+    def give_back(self) -> None:
+        """Put the messages of all open checkouts back where they were; their numbers are used up.
+
+        Raises:
+            Fenced: Another query has the group.
+        """
+        self._call(lambda tables: tables.release(self._queue, self._group, self._epoch))
 
     def close(self) -> None:
         """Stop renewing and disconnect. The open checkout stays open."""
         self._stopped.set()
-        self._disconnect()
+        self._caller.close()
 
     # --- the hold -------------------------------------------------------------------------------
 
-    def _hold(self, start: int) -> None:
+    def _hold(self, start: Place) -> None:
         """Acquire the group, once in this object's life, and see whether `start` fits it.
 
         Never twice: a group that another query took over is that query's.
         """
         if self._epoch:
             return
-        acquired = self._call(
-            lambda tables: tables.acquire(self._queue, self._group, self._lease_ms)
-        )
+        self.incarnation()
+        lease_ms = self._options.lease_ms
+        acquired = self._call(lambda tables: tables.acquire(self._queue, self._group, lease_ms))
         self._epoch, self._settled = acquired
-        if self._lease_ms:
+        if lease_ms:
             name = f"warren lease {self._group}"
             threading.Thread(target=self._renew, name=name, daemon=True).start()
+        if not self._is_ours(start):
+            if self._strict:
+                raise self._lost("the queue was deleted and made anew since the checkpoint")
+            start = Place(0, 0)
+        open_ = self._call(
+            lambda tables: tables.checkouts(self._queue, self._group, self._settled, UNBOUNDED)
+        )
+        numbers = [each.number for each in open_]
+        self._newest = max(numbers, default=self._settled)
         if not self._strict:
             return
-        if self._settled > start:
+        if self._settled > start.number:
             raise self._lost(
-                f"the checkpoint ends at checkout {start}, but {self._settled} is settled: "
+                f"the checkpoint ends at checkout {start.number}, but {self._settled} is settled: "
                 "the checkpoint is an old copy, or another query has used the group"
             )
-        if self._settled < start:
-            open_ = self._call(
-                lambda tables: tables.checkouts(self._queue, self._group, self._settled, start)
+        if self._settled < start.number and start.number not in numbers:
+            raise self._lost(
+                f"the checkpoint ends at checkout {start.number}, which the queue does not know: "
+                "its lease ran out and the messages went back, or the queue was made anew"
             )
-            if not open_ or open_[-1].number != start:
-                raise self._lost(
-                    f"the checkpoint ends at checkout {start}, which the queue does not know: its "
-                    "lease ran out and the messages went back, or the queue was made anew"
-                )
+
+    def _is_ours(self, place: Place) -> bool:
+        """Whether a place is of the queue that there is now, as far as is known."""
+        return 0 in (place.incarnation, self.incarnation()) or (
+            place.incarnation == self.incarnation()
+        )
+
+    def _rest(self, now: float) -> None:
+        """Nothing is there: look again in a while, and a longer one each time."""
+        self._look_at = now + self._pause
+        self._pause = min(self._pause * 2, _PAUSE_MAX)
 
     def _renew(self) -> None:
         """Keep the lease while a batch takes its time: settle what is settled, over and over."""
-        while not self._stopped.wait(self._lease_ms / 1000 / _RENEWALS):
+        while not self._stopped.wait(self._options.lease_ms / 1000 / _RENEWALS):
+            caller = PatientCaller(self._options.uris, 0.0, self._connect)
             try:
-                session = self._connect(self._uri)
-                try:
-                    session.tables.settle(self._queue, self._group, self._epoch, self._settled)
-                finally:
-                    session.close()
-            except ProtocolError as error:
+                caller.call(
+                    lambda tables: tables.settle(
+                        self._queue, self._group, self._epoch, self._settled
+                    )
+                )
+            except BrokerError as error:
                 if is_fenced(error):
                     return
-            except (OSError, BrokerError):
-                continue  # The next turn comes well before the lease ends.
+                # Else the next turn comes well before the lease ends.
+            finally:
+                caller.close()
 
     def _lost(self, what: str) -> RowsLost:
         return RowsLost(
@@ -196,40 +281,20 @@ class GroupReader:
             "option failOnDataLoss=false goes on regardless"
         )
 
-    # --- the connection -------------------------------------------------------------------------
-
     def _call(self, ask: Callable[[TableCalls], T]) -> T:
-        """Ask the broker; once more over a new connection if the old one turns out broken.
+        """Ask the broker, and say what it means if another query has the group.
 
         Every operation can be repeated: a second `acquire` fences only ourselves, the others
         change nothing more.
         """
-        fresh = self._session is None
         try:
-            return self._ask(ask)
-        except OSError:
-            if fresh:
+            return self._caller.call(ask)
+        except BrokerError as error:
+            if not is_fenced(error):
                 raise
-            return self._ask(ask)
-
-    def _ask(self, ask: Callable[[TableCalls], T]) -> T:
-        try:
-            if self._session is None:
-                self._session = self._connect(self._uri)
-            return ask(self._session.tables)
-        except BaseException as error:
-            self._disconnect()
-            if is_fenced(error):
-                raise Fenced(
-                    f"another query took over group {self._group!r} of queue {self._queue!r}; "
-                    "this one ends. Give each query a groupId of its own"
-                ) from error
-            raise
-
-    def _disconnect(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            try:
-                session.close()
-            except (OSError, BrokerError):
-                pass  # It is broken already, which is why it is being closed.
+            raise Fenced(
+                f"another query took over group {self._group!r} of queue {self._queue!r}; "
+                "this one ends. Give each query a groupId of its own; a frame that is started "
+                "twice and a query with two loads of one group are two queries to the broker: "
+                "write to several places from one foreachBatch"
+            ) from error

@@ -7,11 +7,13 @@ day. Names follow Spark's Kafka source where the meaning is the same.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
+from warren.client.uri import parse_uri
 from warren.errors import ConfigError
 from warren.spark.schema import COLUMNS
 
@@ -25,7 +27,9 @@ DRAIN: Final = "drain"
 #: "No bound" where the broker expects a number: the largest it can hold.
 UNBOUNDED: Final = (1 << 63) - 1
 
-_CONNECTION: Final = {"amqp.uri"}
+_LOGIN: Final = {"amqp.user", "amqp.password"}
+_TLS: Final = {"amqp.cacertfile", "amqp.certfile", "amqp.keyfile", "amqp.verify"}
+_CONNECTION: Final = {"amqp.uri", "retrytimeout"} | _LOGIN | _TLS
 _TABLE: Final = {"columns", "includeheaders", "includevalue"}
 _BATCH: Final = (
     _CONNECTION
@@ -38,6 +42,7 @@ _STREAM: Final = _BATCH | {
     "maxbytespertrigger",
     "failondataloss",
     "leasetimeout",
+    "newcheckpoint",
 }
 _WRITE: Final = _CONNECTION | {"topic", "exchange", "mandatory"}
 
@@ -52,6 +57,8 @@ _SPELLING: Final = {
     "includeheaders": "includeHeaders",
     "includevalue": "includeValue",
     "leasetimeout": "leaseTimeout",
+    "newcheckpoint": "newCheckpoint",
+    "retrytimeout": "retryTimeout",
     "arrowbatchrows": "arrowBatchRows",
 }
 
@@ -64,7 +71,9 @@ class ReadOptions:
     """How a query reads a queue.
 
     Attributes:
-        uri: Broker, user and vhost (`amqp.uri`).
+        uris: Broker, user and vhost; further ones are tried where one does not answer (`amqp.uri`,
+            with the other options `amqp.*` in them).
+        retry_seconds: How long a broker that does not answer is tried (`retryTimeout`).
         queue: The queue to read (`subscribe`).
         group: The group that the query checks messages out for (`groupId`); empty when browsing.
         rows_max: Rows a micro-batch takes at most (`maxOffsetsPerTrigger`).
@@ -77,11 +86,14 @@ class ReadOptions:
         columns: The columns to read; Spark cannot prune those of a Python source (`columns`,
             `includeValue`, `includeHeaders`).
         lease_ms: How long the broker keeps an open checkout of a query that went silent; 0 keeps
-            it for ever (`leaseTimeout`).
+            it for ever, which is the default (`leaseTimeout`).
         arrow_rows_max: Rows of one Arrow batch at most (`arrowBatchRows`).
+        new_checkpoint: Whether a query without a checkpoint may go on with a group that has settled
+            batches of another one (`newCheckpoint`).
     """
 
-    uri: str
+    uris: tuple[str, ...]
+    retry_seconds: float
     queue: str
     group: str
     rows_max: int
@@ -92,6 +104,7 @@ class ReadOptions:
     columns: tuple[str, ...]
     lease_ms: int
     arrow_rows_max: int
+    new_checkpoint: bool
 
 
 @dataclass(frozen=True)
@@ -99,13 +112,16 @@ class WriteOptions:
     """Where a query writes.
 
     Attributes:
-        uri: Broker, user and vhost (`amqp.uri`).
+        uris: Broker, user and vhost; further ones are tried where one does not answer (`amqp.uri`,
+            with the other options `amqp.*` in them).
+        retry_seconds: How long a broker that does not answer is tried (`retryTimeout`).
         queue: Name of the queue that gets every row (`topic`), or None.
         exchange: The exchange that gets every row, under the row's `key` (`exchange`), or None.
         mandatory: Whether a row that no queue takes fails the task (`mandatory`).
     """
 
-    uri: str
+    uris: tuple[str, ...]
+    retry_seconds: float
     queue: str | None
     exchange: str | None
     mandatory: bool
@@ -157,11 +173,37 @@ class _Options:
                 return int(digits) * factor
         raise _bad(name, value, "a time such as 90s, 30m or 2h, or 0 for no end")
 
-    def uri(self) -> str:
+    def uris(self) -> tuple[str, ...]:
+        """Where brokers are, each with what the other options `amqp.*` say."""
         value = self._values.get("amqp.uri", URI_DEFAULT)
-        if urlsplit(value).scheme != "amqp":
-            raise _bad("amqp.uri", value, "amqp://user:password@host:port/vhost")
-        return value
+        uris = [part.strip() for part in re.split(r",(?=\s*amqps?://)", value)]
+        for number, uri in enumerate(uris):
+            try:
+                uris[number] = self._completed(uri)
+            except (ConfigError, ValueError) as error:
+                raise ConfigError(
+                    f"option 'amqp.uri' is wrong: {error}; allowed: "
+                    "amqp://user:password@host:port/vhost or amqps://..., several with commas "
+                    "between"
+                ) from None
+        return tuple(uris)
+
+    def _completed(self, uri: str) -> str:
+        parts = urlsplit(uri)
+        address = parse_uri(uri)
+        login, _, place = parts.netloc.rpartition("@")
+        if self._values.keys() & _LOGIN:
+            user = self._values.get("amqp.user", address.user)
+            password = self._values.get("amqp.password", address.password)
+            login = f"{quote(user, safe='')}:{quote(password, safe='')}"
+        tls = {name[5:]: self._values[name] for name in sorted(self._values.keys() & _TLS)}
+        if tls and address.tls is None:
+            raise ConfigError(f"option 'amqp.{next(iter(tls))}' is for URIs with amqps://")
+        query = urlencode(dict(parse_qsl(parts.query)) | tls)
+        netloc = f"{login}@{place}" if login else place
+        completed = urlunsplit((parts.scheme, netloc, parts.path, query, ""))
+        parse_uri(completed)
+        return completed
 
 
 def _bad(name: str, value: str, allowed: str) -> ConfigError:
@@ -212,7 +254,8 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
             "groupid", "the broker keeps a streaming query's open rows under this name"
         )
     return ReadOptions(
-        uri=options.uri(),
+        uris=options.uris(),
+        retry_seconds=options.duration_ms("retrytimeout", 5 * 60_000) / 1000,
         queue=options.required("subscribe", "the name of the queue to read"),
         group=group,
         rows_max=options.number("maxoffsetspertrigger", 100_000),
@@ -221,9 +264,26 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         partition_rows_max=options.number("maxrecordsperpartition", 100_000),
         fail_on_data_loss=options.flag("failondataloss", True),
         columns=table_columns(given),
-        lease_ms=options.duration_ms("leasetimeout", 30 * 60_000),
+        lease_ms=options.duration_ms("leasetimeout", 0),
         arrow_rows_max=options.number("arrowbatchrows", 16_384),
+        new_checkpoint=options.flag("newcheckpoint", False),
     )
+
+
+def check_read(given: Mapping[str, str]) -> None:
+    """Refuse at once what is wrong for both kinds of reads; which of them it is, is not known yet.
+
+    Raises:
+        ConfigError: As `read_options`.
+    """
+    try:
+        read_options(given, streaming=False)
+    except ConfigError as batch:
+        try:
+            read_options(given, streaming=True)
+        except ConfigError as stream:
+            only_stream = _STREAM - _BATCH
+            raise (stream if only_stream & {name.lower() for name in given} else batch) from None
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -238,7 +298,8 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     if queue is not None and exchange is not None:
         raise ConfigError("options 'topic' (a queue) and 'exchange' exclude each other")
     return WriteOptions(
-        uri=options.uri(),
+        uris=options.uris(),
+        retry_seconds=options.duration_ms("retrytimeout", 5 * 60_000) / 1000,
         queue=queue,
         exchange=exchange,
         mandatory=options.flag("mandatory", True),

@@ -11,8 +11,10 @@ import pyarrow as pa
 from warren.client import ConnectionException
 from warren.errors import ConfigError
 from warren.message.amqp091.scan import validate_properties
+from warren.spark.columns import LAST_SECOND, header_bytes, shown_headers, shown_text
 from warren.spark.options import WriteOptions
-from warren.wire.amqp091.properties import Properties
+from warren.wire.amqp091.properties import Properties, decode_properties
+from warren.wire.amqp091.table import Table
 
 #: Survives a restart of the broker. What a job writes should, unless a row says otherwise.
 _PERSISTENT: Final = 2
@@ -118,14 +120,60 @@ def messages(
             raise ConfigError(f"row {row}: both 'exchange' and 'topic' are null")
         try:
             if raw and raw[at] is not None:
-                properties = raw[at]
-                validate_properties(properties, 0, len(properties))
+                validate_properties(raw[at], 0, len(raw[at]))
+                properties = _edited(raw[at], columns, ids, at)
             else:
                 message_id = ids[at] if ids and ids[at] is not None else f"{id_prefix}:{row}"
                 properties = _properties(columns, at, message_id)
         except ConnectionException as error:
             raise ConfigError(f"row {row}: {error.text}") from error
         yield Outgoing(exchange, key, properties, body.encode() if isinstance(body, str) else body)
+
+
+def _edited(raw: bytes, columns: dict[str, list[Any]], ids: list[Any] | None, at: int) -> bytes:
+    """Properties as they were browsed, but for what a row's columns say otherwise by now."""
+    properties = decode_properties(raw, 0, len(raw))
+    edited = False
+    for name, values in columns.items() if ids is None else [*columns.items(), ("message_id", ids)]:
+        value = values[at]
+        if name == "headers":
+            known = properties.headers
+            if value != (None if known is None else shown_headers(known)):
+                properties.headers = _mixed(known or {}, value)
+                edited = True
+            continue
+        field = {"type": "type_", "producer_timestamp": "timestamp"}.get(name, name)
+        if name == "producer_timestamp" and value is not None:
+            value = int(value.timestamp())
+        shown: Any = getattr(properties, field)
+        if isinstance(shown, str):
+            shown = shown_text(shown)
+        elif name == "producer_timestamp" and shown is not None and shown > LAST_SECOND:
+            shown = None
+        if value != shown:
+            setattr(properties, field, value)
+            edited = True
+    return properties.encode() if edited else raw
+
+
+def _mixed(known: Table, wanted: list[dict[str, Any]] | None) -> Table | None:
+    """Headers that a row asks for; those that it left alone keep their types."""
+    if wanted is None:
+        return None
+    names = {shown_text(name): name for name in known}
+    mixed: Table = {}
+    for header in wanted:
+        name = names.get(header["key"])
+        if name is not None and header_bytes(known[name]) == header["value"]:
+            mixed[name] = known[name]
+        else:
+            mixed[header["key"]] = _header(header["value"])
+    return mixed
+
+
+def _header(value: bytes | None) -> str | None:
+    """A header's value: a longstr holds any bytes, and those that are not UTF-8 are surrogates."""
+    return None if value is None else value.decode("utf-8", "surrogateescape")
 
 
 def _properties(columns: dict[str, list[Any]], at: int, message_id: str) -> bytes:
@@ -138,13 +186,7 @@ def _properties(columns: dict[str, list[Any]], at: int, message_id: str) -> byte
         if name == "type":
             properties.type_ = value
         elif name == "headers":
-            # A longstr holds any bytes; those that are not UTF-8 pass as surrogates.
-            properties.headers = {
-                header["key"]: header["value"]
-                if header["value"] is None
-                else header["value"].decode("utf-8", "surrogateescape")
-                for header in value
-            }
+            properties.headers = {header["key"]: _header(header["value"]) for header in value}
         elif name == "producer_timestamp":
             assert isinstance(value, datetime)
             properties.timestamp = int(value.timestamp())

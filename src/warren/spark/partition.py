@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from warren.spark.broker import Connect, Runs
+from warren.spark.calling import PatientCaller
 from warren.spark.options import ReadOptions
 from warren.spark.reading import read_rows, split_runs
 from warren.spark.schema import arrow_schema
@@ -59,10 +60,10 @@ def read(
     """
     assert isinstance(partition, Rows), partition
     _spare_the_collector()
-    session = connect(options.uri)
+    caller = PatientCaller(options.uris, options.retry_seconds, connect)
     try:
         yield from read_rows(
-            session.tables,
+            caller,
             options.queue,
             partition.runs,
             arrow_schema(options.columns),
@@ -70,4 +71,4 @@ def read(
             complete,
         )
     finally:
-        session.close()
+        caller.close()

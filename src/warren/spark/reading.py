@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from warren.errors import CorruptRecord
-from warren.spark.broker import RowsLost, Runs, TableCalls
+from warren.spark.broker import Reads, RowsLost, Runs
 from warren.spark.columns import to_arrow
 from warren.spark.records import Positions, Stored, parse
 
@@ -76,7 +76,7 @@ def spans(runs: Runs) -> Iterator[list[tuple[int, int]]]:
 
 
 def read_rows(
-    tables: TableCalls,
+    tables: Reads,
     queue: str,
     runs: Runs,
     schema: pa.Schema,
@@ -109,7 +109,7 @@ def read_rows(
             )
 
 
-def _read_span(tables: TableCalls, queue: str, span: list[tuple[int, int]]) -> Iterator[Stored]:
+def _read_span(tables: Reads, queue: str, span: list[tuple[int, int]]) -> Iterator[Stored]:
     """The records of a span's messages, and no others."""
     firsts = np.array([first for first, _ in span], np.int64)
     lasts = np.array([last for _, last in span], np.int64)

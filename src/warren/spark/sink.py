@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
 )
 
 from warren.spark.broker import Connect, Publishing, Unconfirmed
+from warren.spark.calling import PatientCaller
 from warren.spark.options import WriteOptions
 from warren.spark.outgoing import check_columns, messages
 
@@ -41,9 +42,10 @@ def publish_rows(
         Unconfirmed: The broker refused or returned a message.
         BrokerError, OSError: The channel or the connection is gone.
     """
-    session = connect(options.uri)
+    caller = PatientCaller(options.uris, options.retry_seconds, connect)
     rows = 0
     try:
+        session = caller.connected()
         session.channel.confirm_select()
         for batch in batches:
             for exchange, key, properties, body in messages(batch, options, id_prefix, rows):
@@ -51,7 +53,7 @@ def publish_rows(
             rows += batch.num_rows
             _confirmed(session.channel)
     finally:
-        session.close()
+        caller.close()
     return Published(rows)
 
 

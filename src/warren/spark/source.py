@@ -8,22 +8,18 @@ reader or a writer is asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
 )
 from pyspark.sql.types import StructType
 
 from warren.errors import ConfigError
-from warren.spark.options import read_options, table_columns, write_options
+from warren.spark.options import check_read, read_options, table_columns, write_options
 from warren.spark.schema import spark_schema
-
-if TYPE_CHECKING:
-    from warren.spark.stream import QueueStreamReader
 
 
 class WarrenDataSource(DataSource):
@@ -36,6 +32,7 @@ class WarrenDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns that a query of a queue gives."""
+        check_read(dict(self.options))
         return spark_schema(table_columns(dict(self.options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -45,12 +42,17 @@ class WarrenDataSource(DataSource):
 
         return QueueReader(read_options(dict(self.options), streaming=False), connect)
 
-    def streamReader(self, schema: StructType) -> QueueStreamReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """What reads a queue for a streaming query, for `spark.readStream`."""
         from warren.spark.broker import connect
-        from warren.spark.stream import QueueStreamReader
+        from warren.spark.stream import QueueStreamReader, RefusedReader
 
-        return QueueStreamReader(read_options(dict(self.options), streaming=True), connect)
+        try:
+            options = read_options(dict(self.options), streaming=True)
+        except ConfigError as error:
+            # Spark's runner loses an error that is raised here behind one of its own.
+            return RefusedReader(error)
+        return QueueStreamReader(options, connect)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """What publishes the rows of a table, for `df.write`."""

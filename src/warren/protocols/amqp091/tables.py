@@ -67,16 +67,19 @@ def handle(channel: Channel, method: spec.Method) -> None:
             queue.catch_up(_wait(channel, queue, method))
     elif isinstance(method, spec.TableStatus):
         queue = _queue(channel, method.queue)
-        if queue.fed():
+        if queue.is_current():
             _status(channel, queue, method)
         else:
             queue.catch_up(_wait(channel, queue, method))
     elif isinstance(method, spec.TableCheckouts):
         queue = _queue(channel, method.queue)
-        if queue.fed():
+        if queue.is_current():
             _checkouts(channel, queue, method)
         else:
             queue.catch_up(_wait(channel, queue, method))
+    elif isinstance(method, spec.TableIdentify):
+        queue = _queue(channel, method.queue)
+        channel.send(spec.TableIdentifyOk(int(queue.group_id)))
     elif isinstance(
         method, (spec.TableAcquire, spec.TableCheckout, spec.TableSettle, spec.TableRelease)
     ):
@@ -93,11 +96,10 @@ def _ask(queue: TableQueue, method: spec.Method, pending: Pending) -> None:
     if isinstance(method, spec.TableAcquire):
         queue.acquire(method.group, bounded(method.lease_ms), pending)
     elif isinstance(method, spec.TableCheckout):
-        # The machine counts messages; a bound in bytes becomes one in messages of mean size.
-        by_bytes = bounded(method.max_bytes) // max(1, queue.mean_message_bytes())
+        # The machine counts messages: a bound in bytes becomes one in those that are ready here.
         rows = ROWS_MAX if method.max_rows <= 0 else min(method.max_rows, ROWS_MAX)
         if method.max_bytes > 0:
-            rows = min(rows, max(1, int(by_bytes)))
+            rows = int(queue.rows_within(bounded(method.max_bytes), rows))
         queue.checkout(
             method.group,
             bounded(method.epoch),
@@ -166,7 +168,7 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
         checkout = reply.checkout
         lists = [] if checkout is None else checkout.messages.freeze()
         count = int(reply.count)
-        size = int(count * queue.mean_message_bytes())
+        size = int(queue.bytes_of(lists))
         out = BytesWriter()
         write_i32_be(out, i32(count_of(lists)))
         for pieces in lists:

@@ -2177,6 +2177,54 @@ class TableStatusOk(Method):
         return writer.getvalue()
 
 
+@final
+class TableIdentify(Method):
+    """`table.identify`."""
+
+    __slots__ = ("queue", "reserved_1")
+    CLASS_ID: ClassVar[int] = 240
+    METHOD_ID: ClassVar[int] = 80
+    NAME: ClassVar[str] = "table.identify"
+    SYNCHRONOUS: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        reserved_1: int = 0,
+        queue: str = "",
+    ) -> None:
+        self.reserved_1 = reserved_1
+        self.queue = queue
+
+    def encode(self) -> bytes:
+        writer = BytesWriter()
+        writer.write(b"\x00\xf0\x00\x50")
+        write_short(writer, self.reserved_1)
+        write_shortstr(writer, self.queue)
+        return writer.getvalue()
+
+
+@final
+class TableIdentifyOk(Method):
+    """`table.identify-ok`."""
+
+    __slots__ = ("incarnation",)
+    CLASS_ID: ClassVar[int] = 240
+    METHOD_ID: ClassVar[int] = 81
+    NAME: ClassVar[str] = "table.identify-ok"
+
+    def __init__(
+        self,
+        incarnation: int = 0,
+    ) -> None:
+        self.incarnation = incarnation
+
+    def encode(self) -> bytes:
+        writer = BytesWriter()
+        writer.write(b"\x00\xf0\x00\x51")
+        write_longlong(writer, self.incarnation)
+        return writer.getvalue()
+
+
 def _decode_connection_start(
     reader: Reader,
 ) -> ConnectionStart:
@@ -2759,6 +2807,21 @@ def _decode_table_status_ok(
     return TableStatusOk(first, next, ready, settled)
 
 
+def _decode_table_identify(
+    reader: Reader,
+) -> TableIdentify:
+    reserved_1 = reader.short()
+    queue = reader.shortstr()
+    return TableIdentify(reserved_1, queue)
+
+
+def _decode_table_identify_ok(
+    reader: Reader,
+) -> TableIdentifyOk:
+    incarnation = reader.longlong()
+    return TableIdentifyOk(incarnation)
+
+
 def _decode_arguments(class_id: i64, method_id: i64, reader: Reader) -> Method:
     if class_id == 60:
         if method_id == 10:
@@ -2929,6 +2992,10 @@ def _decode_arguments(class_id: i64, method_id: i64, reader: Reader) -> Method:
             return _decode_table_status(reader)
         if method_id == 71:
             return _decode_table_status_ok(reader)
+        if method_id == 80:
+            return _decode_table_identify(reader)
+        if method_id == 81:
+            return _decode_table_identify_ok(reader)
     raise ConnectionException(503, "unimplemented method")
 
 
@@ -3043,5 +3110,7 @@ METHODS: Final[tuple[type[Method], ...]] = (
     TableReleaseOk,
     TableStatus,
     TableStatusOk,
+    TableIdentify,
+    TableIdentifyOk,
 )
 """Every method class, by class and method id."""
