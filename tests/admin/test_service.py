@@ -78,6 +78,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "list_users": {},
     "add_vhost": {"name": "v", "tags": ["t"]},
     "update_vhost_metadata": {"name": "v", "description": "for tests"},
+    "set_tracing": {"vhost": "v", "on": True},
     "list_vhosts": {},
     "set_permissions": {**RIGHTS, "configure": "^c", "write": "^w", "read": "^r"},
     "list_permissions": {"vhost": "v"},

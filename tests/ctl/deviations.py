@@ -96,8 +96,6 @@ rabbitmq-queues check_if_cluster_has_classic_queue_mirroring_policy
 rabbitmq-queues list_policies_with_classic_queue_mirroring
 """,
     ABSENT: """
-rabbitmqctl trace_on -p v
-rabbitmqctl trace_off -p v
 rabbitmqctl list_deprecated_features
 rabbitmqctl reset_stats_db
 rabbitmqctl list_node_auth_attempt_stats

@@ -43,11 +43,13 @@ from warren.node.cluster.reconcile import Reconciler
 from warren.node.copies import Copies
 from warren.node.dead_letters import DeadLetterWorker
 from warren.node.evictions import Evictions
+from warren.node.firehose import Firehose
 from warren.node.histories import Histories
 from warren.node.hosting import QueueHosting
 from warren.node.identities import Counter
 from warren.node.logins import Logins
 from warren.node.loop import Loop
+from warren.node.own_messages import OwnMessages
 from warren.node.placing import Placing
 from warren.node.policies import QueuePolicies
 from warren.node.queues import LocalQueues
@@ -240,6 +242,9 @@ class Node(Loop):
         self.vhosts.consumer_timeout_ms = settings.consumer_timeout_ms
         self.vhosts.default_queue_type = settings.default_queue_type
         self.vhosts.relaxed_declares = settings.relaxed_declares
+        self.own_messages: OwnMessages = OwnMessages(self.metadata, self.queues, self.vhosts)
+        self.firehose: Firehose = Firehose(self, self.own_messages)
+        self.vhosts.wire(self.firehose)
         self.dead_letters: DeadLetterWorker = DeadLetterWorker(
             self, self.metadata, self.queues, self.vhosts, self.remotes, self.store
         )

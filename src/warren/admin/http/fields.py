@@ -153,7 +153,7 @@ def vhost(details: VhostDetails) -> Fields:
         **shared,
         "metadata": dict(shared),
         "protected_from_deletion": details.protected_from_deletion,
-        "tracing": False,
+        "tracing": details.tracing,
         "cluster_state": dict.fromkeys(details.nodes, "running"),
         **lengths(details.lengths, details.length_rates),
     }

@@ -61,6 +61,7 @@ OPERATIONS: dict[str, Operation[Any, Any]] = {
         vhosts.update_vhost_metadata,
         vhosts.delete_vhost,
         vhosts.list_vhosts,
+        vhosts.set_tracing,
         permissions.set_permissions,
         permissions.clear_permissions,
         permissions.list_permissions,

@@ -243,6 +243,9 @@ async def publish_message(
         traffic.published += 1
         if route.reply is None and not route.queues:
             traffic.returned += 1
+        if handle.tracer.on:
+            size = len(record).to_bytes(4, "little")
+            handle.trace_published(caller.name, 0, route, AMQP091, record, size)
         if route.keepers:
             handle.keep(route, [record])
         if route.reply is not None:

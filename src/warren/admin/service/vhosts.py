@@ -16,6 +16,7 @@ from warren.metadata.access_checks import (
     check_add_vhost,
     check_delete_vhost,
     check_update_vhost,
+    check_vhost,
 )
 from warren.metadata.vhosts import DEFAULT_QUEUE_TYPE, DESCRIPTION, PROTECTED, TAGS
 
@@ -67,6 +68,19 @@ async def update_vhost_metadata(
 
 
 @operation()
+async def set_tracing(service: AdminService, caller: Caller, *, vhost: str, on: bool) -> None:
+    """Have what clients of this node publish to a vhost and are given told of, or no more.
+
+    It ends with the node's process, as with RabbitMQ.
+
+    Raises:
+        Refusal: There is no such vhost.
+    """
+    check_vhost(service.machine, vhost)
+    service.node.vhosts.tracer_of(vhost).on = on
+
+
+@operation()
 async def delete_vhost(service: AdminService, caller: Caller, *, name: str) -> None:
     """Delete a vhost with all that is in it, and close the connections to it.
 
@@ -92,6 +106,7 @@ async def list_vhosts(service: AdminService, caller: Caller) -> list[VhostRow]:
                     tags=list(tables.tags),
                     default_queue_type=tables.default_queue_type,
                     protected_from_deletion=tables.protected,
+                    tracing=service.node.vhosts.tracer_of(name).on,
                 )
             )
         await slices.breathe()

@@ -877,6 +877,10 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
 
     # For operators.
 
+    def name(self) -> str:
+        """Both ends, as operators see it."""
+        return f"{self.peer} -> {self.place.host}:{self.place.port}"
+
     def facts(self) -> ConnectionFacts:
         """What operators are told of it."""
         agreement = self.agreement
