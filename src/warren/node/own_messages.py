@@ -1,14 +1,13 @@
 """The node publishes to exchanges of a vhost what it has to tell of its own accord.
 
-They take the way of a publish but for rights: the exchange may be internal, and nobody is told
-where none has a queue there. A queue that is full, or a disk, holds nobody up who caused them.
+They take the way of a publish but for rights: the exchange may be internal, and
+nothing is made where no queue would get it. A full queue, or disk, does not hold up who caused
+them.
 """
 
 from __future__ import annotations
 
 from typing import Final, final
-
-from mypy_extensions import i64
 
 from warren.errors import BrokerError
 from warren.limits import FRAME_BYTES_MAX

@@ -163,7 +163,10 @@ def _server_command(commands: Any) -> None:
     server.add_argument(
         "--config",
         metavar="FILE",
-        help="configuration file in the format of rabbitmq.conf; the options given here win",
+        action="append",
+        default=[],
+        help="configuration file in the format of rabbitmq.conf, a folder of *.conf files, or an "
+        "advanced.config; may be given more than once, and the options given here win",
     )
     server.add_argument(
         "--set",
@@ -265,7 +268,7 @@ def server_config(words: argparse.Namespace) -> config.ServerConfig:
     Raises:
         ConfigError: The file or a value is not understood.
     """
-    entries = config.read_file(words.config) if words.config else []
+    entries = [entry for path in words.config for entry in config.read_file(path)]
     secret = os.environ.get(config.SECRET_VARIABLE)
     if secret:
         source = config.Source(config.SECRET_VARIABLE)
