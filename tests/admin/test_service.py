@@ -79,6 +79,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "add_vhost": {"name": "v", "tags": ["t"]},
     "update_vhost_metadata": {"name": "v", "description": "for tests"},
     "set_tracing": {"vhost": "v", "on": True},
+    "set_event_exchange": {"on": True},
+    "event_exchange": {},
     "list_vhosts": {},
     "set_permissions": {**RIGHTS, "configure": "^c", "write": "^w", "read": "^r"},
     "list_permissions": {"vhost": "v"},

@@ -15,7 +15,7 @@ EMPTY_COLUMNS = "the columns of mirrored queues are in the guides: they are ther
 OWN_FACTS = "what a node says of itself is Warren's, under RabbitMQ's names where they fit"
 LISTENERS = "AMQP 1.0 is not spoken there"
 FLAGS = "feature flags are those of Warren's cluster versions"
-PLUGINS = "nothing is switched on or off: a feature is built in or not"
+PLUGINS = "but for the event exchange nothing is switched on or off: a feature is built in or not"
 
 _BY_REASON: dict[str, str] = {
     IN_WORDS: """

@@ -42,6 +42,7 @@ from warren.node.cluster.queue_members import QueueMembers
 from warren.node.cluster.reconcile import Reconciler
 from warren.node.copies import Copies
 from warren.node.dead_letters import DeadLetterWorker
+from warren.node.events import NodeEvents
 from warren.node.evictions import Evictions
 from warren.node.firehose import Firehose
 from warren.node.histories import Histories
@@ -245,6 +246,7 @@ class Node(Loop):
         self.own_messages: OwnMessages = OwnMessages(self.metadata, self.queues, self.vhosts)
         self.firehose: Firehose = Firehose(self, self.own_messages)
         self.vhosts.wire(self.firehose)
+        self.events: NodeEvents = NodeEvents(self, self.metadata, self.own_messages)
         self.dead_letters: DeadLetterWorker = DeadLetterWorker(
             self, self.metadata, self.queues, self.vhosts, self.remotes, self.store
         )
@@ -281,7 +283,8 @@ class Node(Loop):
                 self.announcer,
                 Evictions(self, self.metadata),
                 self.usage,
-            )
+            ),
+            self.events,
         )
         self.connections = {}
         self._pulses: ConnectionTimers = ConnectionTimers()
@@ -643,6 +646,12 @@ class Node(Loop):
 
     def login(self, user: str, password: str, host: str) -> Login | None:
         """Check name and password, and from where a loopback-only user comes."""
+        found = self._login(user, password, host)
+        if self.events.on():
+            self.events.login(user, host, found is not None)
+        return found
+
+    def _login(self, user: str, password: str, host: str) -> Login | None:
         secret = password.encode("utf-8", "surrogateescape")
         # The setting of today counts, and not the one with which the user was made.
         if not self._may_come_from(user, host):
@@ -713,9 +722,27 @@ class Node(Loop):
         """Forget a connection."""
         known = self.connections.pop(id(connection), None)
         self._closing.pop(id(connection), None)
+        if known is not None and connection.vhost and self.events.on():
+            self.events.connection(
+                "connection.closed", connection.facts(), connection.user, connection.vhost
+            )
         if known is not None and connection.vhost:
             # A closed one that waits for its client's answer comes here once more.
             self.traffic.connections_closed += 1
+
+    def connection_opened(self, connection: ClientConnection) -> None:
+        """Tell of a connection, which may be used now."""
+        if self.events.on():
+            self.events.connection(
+                "connection.created", connection.facts(), connection.user, connection.vhost
+            )
+
+    def channel_changed(self, connection: ClientConnection, number: i64, opened: bool) -> None:
+        """Tell of a channel that was opened or closed."""
+        if self.events.on():
+            key = "channel.created" if opened else "channel.closed"
+            name = connection.name()
+            self.events.channel(key, name, number, connection.user, connection.vhost)
 
     def connection_closing(self, connection: ClientConnection) -> None:
         """Keep a connection until its client answers."""
@@ -835,6 +862,8 @@ class Node(Loop):
         else:
             self._alarms = before & ~alarm
         self.vhosts.disk_full = self._alarms & ALARM_DISK != 0
+        if self._alarms != before and self.events.on():
+            self.events.alarm("disk" if alarm == ALARM_DISK else "memory", raised)
         if self._alarms != before:
             self._announce_alarms()
             self.cluster.disks.tell()

@@ -62,6 +62,8 @@ OPERATIONS: dict[str, Operation[Any, Any]] = {
         vhosts.delete_vhost,
         vhosts.list_vhosts,
         vhosts.set_tracing,
+        vhosts.set_event_exchange,
+        vhosts.event_exchange,
         permissions.set_permissions,
         permissions.clear_permissions,
         permissions.list_permissions,

@@ -18,7 +18,9 @@ from warren.metadata.access_checks import (
     check_update_vhost,
     check_vhost,
 )
+from warren.metadata.commands import DeclareExchange, DeleteExchange
 from warren.metadata.vhosts import DEFAULT_QUEUE_TYPE, DESCRIPTION, PROTECTED, TAGS
+from warren.node.events import EVENT_EXCHANGE
 
 
 @operation()
@@ -78,6 +80,28 @@ async def set_tracing(service: AdminService, caller: Caller, *, vhost: str, on: 
     """
     check_vhost(service.machine, vhost)
     service.node.vhosts.tracer_of(vhost).on = on
+
+
+@operation()
+async def set_event_exchange(service: AdminService, caller: Caller, *, on: bool) -> None:
+    """Have what happens on the cluster's nodes told of in the event exchange, or no more.
+
+    Raises:
+        Refusal: There is no default vhost, or no majority.
+    """
+    await service.catch_up()
+    vhost = service.node.settings.default_vhost
+    check_vhost(service.machine, vhost)
+    if on:
+        await service.change(DeclareExchange(vhost, EVENT_EXCHANGE, "topic", True, False, True, {}))
+    else:
+        await service.change(DeleteExchange(vhost, EVENT_EXCHANGE, False, True))
+
+
+@operation()
+async def event_exchange(service: AdminService, caller: Caller) -> bool:
+    """Say whether what happens is told of in the event exchange."""
+    return service.node.events.on()
 
 
 @operation()
