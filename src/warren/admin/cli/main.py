@@ -75,7 +75,7 @@ def parser(serves: bool = False) -> Parser:
 
 def _other_commands(commands: Any) -> None:
     """All but `server`; each sets `run`."""
-    from warren.admin.cli import access, client, cluster, dev, policies, queues, status
+    from warren.admin.cli import access, client, cluster, dev, migrate, policies, queues, status
 
     _asking(
         commands,
@@ -127,6 +127,7 @@ def _other_commands(commands: Any) -> None:
     ):
         _asking(commands, access.run, name, f"show {text}, or change that", ending, add_actions)
     client.add_commands(commands)
+    migrate.add_command(commands)
     dev.add_command(commands)
 
 
