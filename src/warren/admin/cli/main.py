@@ -69,7 +69,10 @@ def parser(serves: bool = False) -> Parser:
     commands = command.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _server_command(commands)
     if not serves:
+        from warren.admin.cli import completion
+
         _other_commands(commands)
+        completion.add_command(commands, command)
     return command
 
 
