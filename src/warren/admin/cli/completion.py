@@ -115,8 +115,7 @@ def add_command(commands: Any, whole: argparse.ArgumentParser) -> None:
         help="print a script by which a shell completes words",
         description="Print a script by which a shell completes the words of this command.",
         epilog=examples(
-            "source <(warren completion bash)",
-            "source <(warren completion zsh)",
+            "warren completion bash > ~/.warren-words && source ~/.warren-words",
             "warren completion fish > ~/.config/fish/completions/warren.fish",
         ),
     )

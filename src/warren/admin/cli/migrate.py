@@ -41,8 +41,8 @@ def add_command(commands: Any) -> None:
         help="move messages of queues from another broker to this one, or between any two",
         description="Move the messages of queues, each once the other broker has it safe.",
         epilog=examples(
-            "warren migrate --from amqp://u:p@old/v --to amqp://u:p@new/v orders --dry-run",
-            "warren migrate --from amqp://u:p@old/v --to amqp://u:p@new/v --definitions d.json",
+            "warren migrate --from amqp://u:p@old/v --to amqp://u:p@new/v orders",
+            "warren migrate --from amqp://old --to amqp://new --definitions d.json",
         ),
     )
     command.set_defaults(run=run)
