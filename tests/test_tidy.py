@@ -307,6 +307,7 @@ AMQP_KNOWN: dict[str, set[str]] = {
     "server/client_log.py": {"warren.protocols.amqp091.connection"},
     # Clients of a broker; the errors are those of `warren.client`.
     "admin/cli/client.py": {"AmqpError", "ConnectionException"},
+    "admin/cli/migrate.py": {"AmqpError"},
     "spark/broker.py": {"ChannelException"},
     "spark/columns.py": {"ConnectionException"},
     "spark/outgoing.py": {

@@ -15,7 +15,7 @@ EMPTY_COLUMNS = "the columns of mirrored queues are in the guides: they are ther
 OWN_FACTS = "what a node says of itself is Warren's, under RabbitMQ's names where they fit"
 LISTENERS = "AMQP 1.0 is not spoken there"
 FLAGS = "feature flags are those of Warren's cluster versions"
-PLUGINS = "nothing is switched on or off: a feature is built in or not"
+PLUGINS = "but for the event exchange nothing is switched on or off: a feature is built in or not"
 
 _BY_REASON: dict[str, str] = {
     IN_WORDS: """
@@ -96,8 +96,6 @@ rabbitmq-queues check_if_cluster_has_classic_queue_mirroring_policy
 rabbitmq-queues list_policies_with_classic_queue_mirroring
 """,
     ABSENT: """
-rabbitmqctl trace_on -p v
-rabbitmqctl trace_off -p v
 rabbitmqctl list_deprecated_features
 rabbitmqctl reset_stats_db
 rabbitmqctl list_node_auth_attempt_stats

@@ -12,19 +12,64 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
+from warren.config.advanced import ADVANCED_SUFFIX, advanced_entries
 from warren.config.client_tls import VERSIONS
+from warren.config.foreign import foreign_key
+from warren.config.values import (
+    BYTES_MAX,
+    NotAllowed,
+    one_of,
+    parse_address,
+    parse_cluster_node,
+    parse_frame_max,
+    parse_label,
+    parse_level,
+    parse_limit,
+    parse_locator,
+    parse_metrics_path,
+    parse_multiple,
+    parse_secret,
+    parse_share,
+    parse_truth,
+    parse_word,
+    size,
+    whole,
+)
+from warren.config.values import (
+    CLUSTER_PORT_DEFAULT as CLUSTER_PORT_DEFAULT,
+)
+from warren.config.values import (
+    LOG_LEVELS as LOG_LEVELS,
+)
+from warren.config.values import (
+    parse_contact as parse_contact,
+)
+from warren.config.values import (
+    parse_host as parse_host,
+)
+from warren.config.values import (
+    parse_management_port as parse_management_port,
+)
+from warren.config.values import (
+    parse_node_name as parse_node_name,
+)
+from warren.config.values import (
+    parse_port as parse_port,
+)
+from warren.config.values import (
+    parse_size as parse_size,
+)
 from warren.errors import ConfigError
 from warren.limits import (
     CHANNELS_MAX,
     CONTENT_BYTES_MAX,
     FRAME_BYTES_MAX,
-    FRAME_BYTES_MIN,
     MESSAGE_BYTES_MAX,
 )
 from warren.queue_types import DEFAULT, SUPPORTED
@@ -41,9 +86,7 @@ BACKENDS: Final = {
     "rabbit_auth_backend_oauth2": OAUTH2,
 }
 MECHANISMS: Final = ("PLAIN", "AMQPLAIN", "EXTERNAL")
-LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 PORT_DEFAULT: Final = 5672
-CLUSTER_PORT_DEFAULT: Final = 25_672
 MANAGEMENT_PORT_DEFAULT: Final = 15_672
 PROMETHEUS_PORT_DEFAULT: Final = 15_692
 SECRET_VARIABLE: Final = "WARREN_CLUSTER_SECRET"
@@ -140,6 +183,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         prometheus_path: Under which metrics are.
         prometheus_per_object: Whether this path itself answers with each thing by itself.
         prometheus_authentication: Whether those who scrape have to say who they are.
+        load_definitions: A file with definitions, or a folder; empty for none.
+        definitions_skip: Whether they are left alone where they are those of the last start.
+        warnings: What is to be said of keys that set nothing.
     """
 
     node_name: str
@@ -240,6 +286,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     prometheus_path: str = "/metrics"
     prometheus_per_object: bool = False
     prometheus_authentication: bool = False
+    load_definitions: str = ""
+    definitions_skip: bool = False
+    warnings: tuple[str, ...] = ()
 
     def memory_limit_bytes(self, total_bytes: int) -> int:
         """Memory in use above which publishers are blocked, on a machine that has so much."""
@@ -253,204 +302,6 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         if self.disk_free_limit_absolute >= 0:
             return self.disk_free_limit_absolute
         return int(total_bytes * self.disk_free_limit_relative) or DISK_FREE_LIMIT_BYTES
-
-
-# --- values -------------------------------------------------------------------------------------
-
-
-class _Refused(ValueError):
-    """A value is not allowed; the text says what is."""
-
-
-UNITS: Final = {
-    "": 1,
-    "k": 2**10, "ki": 2**10, "kib": 2**10, "kb": 10**3,
-    "m": 2**20, "mi": 2**20, "mib": 2**20, "mb": 10**6,
-    "g": 2**30, "gi": 2**30, "gib": 2**30, "gb": 10**9,
-    "t": 2**40, "ti": 2**40, "tib": 2**40, "tb": 10**12,
-}  # fmt: skip
-
-
-def _whole(low: int, high: int, unit: str) -> Callable[[str], int]:
-    """A parser of whole numbers from `low` to `high`."""
-
-    def parse(text: str) -> int:
-        if not re.fullmatch(r"[0-9]+", text) or not low <= int(text) <= high:
-            raise _Refused(f"a whole number of {unit} from {low} to {high}")
-        return int(text)
-
-    return parse
-
-
-def _size(low: int, high: int) -> Callable[[str], int]:
-    """A parser of sizes in bytes, with or without a unit."""
-
-    def parse(text: str) -> int:
-        match = re.fullmatch(r"([0-9]+)\s*([A-Za-z]*)", text)
-        if match and match[2].lower() in UNITS:
-            size = int(match[1]) * UNITS[match[2].lower()]
-            if low <= size <= high:
-                return size
-        raise _Refused(f"a size from {low} to {high} bytes, such as 512MiB, 2GB or 1048576")
-
-    return parse
-
-
-def _multiple(text: str) -> float:
-    """The machine's memory, so many times."""
-    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]+)?", text) or not float(text) > 0:
-        raise _Refused("a number above 0, such as 1.0")
-    return float(text)
-
-
-def _share(text: str) -> float:
-    """A share of the machine's memory."""
-    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) or not 0 < float(text) <= 1:
-        raise _Refused("a share above 0, at most 1, such as 0.6")
-    return float(text)
-
-
-def _frame_max(text: str) -> int:
-    if text == "0":
-        # No limit asked for; a bound there still is.
-        return FRAME_BYTES_MAX
-    return _whole(FRAME_BYTES_MIN, 2_147_483_647, "bytes")(text)
-
-
-def _limit(text: str) -> int:
-    """A number of connections; -1 for no limit."""
-    if text == "infinity":
-        return -1
-    if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise _Refused("a whole number of connections, or infinity")
-    return int(text)
-
-
-def _word(text: str) -> str:
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        # Octets of the command line or of the environment that are no UTF-8.
-        raise _Refused("UTF-8") from None
-    if not 0 < size <= 255:
-        raise _Refused("a text of 1 to 255 bytes")
-    return text
-
-
-def _label(text: str) -> str:
-    if not text.isprintable() or " " in text:
-        raise _Refused("a word")
-    return _word(text)
-
-
-def _level(text: str) -> str:
-    if text.lower() not in LOG_LEVELS:
-        raise _Refused("one of " + ", ".join(LOG_LEVELS))
-    return text.lower()
-
-
-def _truth(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise _Refused("true or false")
-    return text == "true"
-
-
-def _one_of(*allowed: str) -> Callable[[str], str]:
-    """A parser of words."""
-
-    def parse(text: str) -> str:
-        if text not in allowed:
-            raise _Refused(" or ".join(allowed))
-        return text
-
-    return parse
-
-
-def _secret(text: str) -> str:
-    if not re.fullmatch(r"\S{1,1024}", text):
-        raise _Refused("one word, such as 64 hex digits")
-    return text
-
-
-def _locator(text: str) -> str:
-    # The older names say what `balanced` does.
-    if text not in ("client-local", "balanced", "least-leaders", "random"):
-        raise _Refused("client-local or balanced")
-    return "client-local" if text == "client-local" else "balanced"
-
-
-def parse_size(text: str) -> int:
-    """Bytes, with a unit or without."""
-    return _size(0, _BYTES_MAX)(text)
-
-
-def parse_host(text: str) -> str:
-    """A host's name or address."""
-    if not re.fullmatch(r"[A-Za-z0-9._:-]+", text):
-        raise _Refused("a host's name or address")
-    return text
-
-
-def parse_contact(text: str) -> tuple[str, int]:
-    """A cluster listener: `host`, `host:port` or `[v6 address]:port`."""
-    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]+))?", text)
-    if match is None:
-        raise _Refused("host:port or [IPv6 address]:port")
-    port = parse_port(match[3]) if match[3] else CLUSTER_PORT_DEFAULT
-    return (match[1] or match[2], port)
-
-
-def _cluster_node(text: str) -> tuple[str, str, int]:
-    """A node of a list: `name@host` or `name@host:port`."""
-    name, at, where = text.partition("@")
-    try:
-        if not at:
-            raise _Refused("")
-        host, port = parse_contact(where)
-        return (parse_node_name(f"{name}@{host}"), host, port)
-    except _Refused:
-        raise _Refused("name@host or name@host:port") from None
-
-
-def parse_port(text: str) -> int:
-    """A TCP port."""
-    return _whole(1, 65_535, "port")(text)
-
-
-def parse_management_port(text: str) -> int:
-    """A TCP port for the HTTP API, or for metrics, or `none`."""
-    if text == "none":
-        return 0
-    try:
-        return parse_port(text)
-    except _Refused as error:
-        raise _Refused(f"{error}, or none") from None
-
-
-def _metrics_path(text: str) -> str:
-    if not re.fullmatch(r"/[A-Za-z0-9._-]*", text):
-        raise _Refused("a slash and one word behind it, such as /metrics")
-    return text
-
-
-def parse_node_name(text: str) -> str:
-    """A node's name, `name@host` or a name alone, which this machine's name is added to."""
-    name, at, host = text.partition("@")
-    if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or (at and not re.fullmatch(r"[\w.-]+", host)):
-        raise _Refused("name@host of letters, digits, '.', '_' and '-'")
-    return text if at else f"{text}@{socket.gethostname().split('.')[0]}"
-
-
-def _address(text: str) -> tuple[str, int]:
-    """A listener: a port, `host:port` or `[v6 address]:port`."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    try:
-        if colon and not host:
-            raise _Refused("")
-        return (host, parse_port(port))
-    except _Refused:
-        raise _Refused("a port, address:port or [IPv6 address]:port") from None
 
 
 # --- keys ---------------------------------------------------------------------------------------
@@ -471,55 +322,54 @@ def _web_tls(prefix: str, what: str) -> tuple[Setting, ...]:
         Setting(f"{prefix}.ssl.port", f"{prefix}_ssl_port", parse_port,
                 f"port of {what} over TLS; with no {prefix}.tcp.port, only over TLS"),
         Setting(f"{prefix}.ssl.ip", f"{prefix}_ssl_host", parse_host, "its address"),
-        Setting(f"{prefix}.ssl.cacertfile", f"{prefix}_ssl_cacertfile", _word,
+        Setting(f"{prefix}.ssl.cacertfile", f"{prefix}_ssl_cacertfile", parse_word,
                 "authorities of clients' certificates there, PEM"),
-        Setting(f"{prefix}.ssl.certfile", f"{prefix}_ssl_certfile", _word,
+        Setting(f"{prefix}.ssl.certfile", f"{prefix}_ssl_certfile", parse_word,
                 "the certificate that clients see there, PEM"),
-        Setting(f"{prefix}.ssl.keyfile", f"{prefix}_ssl_keyfile", _word, "its key, PEM"),
-        Setting(f"{prefix}.ssl.password", f"{prefix}_ssl_password", _word,
+        Setting(f"{prefix}.ssl.keyfile", f"{prefix}_ssl_keyfile", parse_word, "its key, PEM"),
+        Setting(f"{prefix}.ssl.password", f"{prefix}_ssl_password", parse_word,
                 "the password of that file"),
         Setting(f"{prefix}.ssl.verify", f"{prefix}_ssl_verify",
-                _one_of("verify_peer", "verify_none"),
+                one_of("verify_peer", "verify_none"),
                 "verify_peer: clients there are asked for a certificate"),
-        Setting(f"{prefix}.ssl.fail_if_no_peer_cert", f"{prefix}_ssl_fail_if_no_peer_cert", _truth,
-                "true: clients without one are refused there"),
+        Setting(f"{prefix}.ssl.fail_if_no_peer_cert", f"{prefix}_ssl_fail_if_no_peer_cert",
+                parse_truth, "true: clients without one are refused there"),
     )  # fmt: skip
 
 
 YEAR_MS: Final = 31_536_000_000
 _RECONCILIATION: Final = "quorum_queue.continuous_membership_reconciliation"
-_BYTES_MAX: Final = 2**63 - 1
 
 SETTINGS: Final = (
-    Setting("heartbeat", "heartbeat", _whole(0, 65_535, "seconds"),
+    Setting("heartbeat", "heartbeat", whole(0, 65_535, "seconds"),
             "heartbeat proposed to clients, seconds; 0 proposes none"),
-    Setting("frame_max", "frame_max", _frame_max, "largest frame proposed to clients, bytes"),
-    Setting("channel_max", "channel_max", _whole(0, 65_535, "channels"),
+    Setting("frame_max", "frame_max", parse_frame_max, "largest frame proposed to clients, bytes"),
+    Setting("channel_max", "channel_max", whole(0, 65_535, "channels"),
             "most channels of a connection; 0 for no limit"),
-    Setting("connection_max", "connection_max", _limit,
+    Setting("connection_max", "connection_max", parse_limit,
             "connections of clients at a time, or infinity"),
-    Setting("max_connections", "connection_max", _limit, "the same"),
-    Setting("handshake_timeout", "handshake_timeout", _whole(1, 3_600_000, "milliseconds"),
+    Setting("max_connections", "connection_max", parse_limit, "the same"),
+    Setting("handshake_timeout", "handshake_timeout", whole(1, 3_600_000, "milliseconds"),
             "milliseconds a client has to open its connection"),
-    Setting("max_message_size", "max_message_size", _size(0, CONTENT_BYTES_MAX),
+    Setting("max_message_size", "max_message_size", size(0, CONTENT_BYTES_MAX),
             "largest body of a message"),
-    Setting("vm_memory_high_watermark.relative", "vm_memory_high_watermark_relative", _share,
+    Setting("vm_memory_high_watermark.relative", "vm_memory_high_watermark_relative", parse_share,
             "share of the machine's memory above which publishers are blocked"),
     Setting("vm_memory_high_watermark.absolute", "vm_memory_high_watermark_absolute",
-            _size(1, _BYTES_MAX), "memory above which publishers are blocked"),
+            size(1, BYTES_MAX), "memory above which publishers are blocked"),
     Setting("vm_memory_high_watermark_paging_ratio", "vm_memory_high_watermark_paging_ratio",
-            _share, "share of that limit above which bodies of transient queues go to disk"),
-    Setting("disk_free_limit.absolute", "disk_free_limit_absolute", _size(0, _BYTES_MAX),
+            parse_share, "share of that limit above which bodies of transient queues go to disk"),
+    Setting("disk_free_limit.absolute", "disk_free_limit_absolute", size(0, BYTES_MAX),
             "free disk space below which publishers are blocked (default: 50MB)"),
-    Setting("disk_free_limit.relative", "disk_free_limit_relative", _multiple,
+    Setting("disk_free_limit.relative", "disk_free_limit_relative", parse_multiple,
             "the same, so many times the machine's memory"),
-    Setting("raft.wal_max_size_bytes", "raft_wal_max_size_bytes", _size(1_048_576, 2**40),
+    Setting("raft.wal_max_size_bytes", "raft_wal_max_size_bytes", size(1_048_576, 2**40),
             "bytes written until the log's oldest are reclaimed; an eighth is one file"),
-    Setting("raft.segment_max_entries", "raft_segment_max_entries", _whole(1, 65_535, "entries"),
+    Setting("raft.segment_max_entries", "raft_segment_max_entries", whole(1, 65_535, "entries"),
             "nothing: taken because RabbitMQ takes it, the log has no segments"),
-    Setting("default_user", "default_user", _word, "user made in an empty data directory"),
-    Setting("default_pass", "default_pass", _word, "that user's password"),
-    Setting("default_vhost", "default_vhost", _word, "vhost made in an empty data directory"),
+    Setting("default_user", "default_user", parse_word, "user made in an empty data directory"),
+    Setting("default_pass", "default_pass", parse_word, "that user's password"),
+    Setting("default_vhost", "default_vhost", parse_word, "vhost made in an empty data directory"),
     Setting("management.tcp.port", "management_port", parse_management_port,
             "port of the HTTP API, instead of 15672; none: no HTTP API"),
     Setting("management.listener.port", "management_port", parse_management_port, "the same"),
@@ -530,98 +380,109 @@ SETTINGS: Final = (
             "port of metrics for Prometheus, instead of 15692; none: no metrics"),
     Setting("prometheus.tcp.ip", "prometheus_host", parse_host,
             "address of metrics (default: that of the listeners for clients)"),
-    Setting("prometheus.path", "prometheus_path", _metrics_path,
+    Setting("prometheus.path", "prometheus_path", parse_metrics_path,
             "path of metrics, instead of /metrics"),
-    Setting("prometheus.return_per_object_metrics", "prometheus_per_object", _truth,
+    Setting("prometheus.return_per_object_metrics", "prometheus_per_object", parse_truth,
             "true: that path answers with each queue and client by itself, as per-object does"),
-    Setting("prometheus.authentication.enabled", "prometheus_authentication", _truth,
+    Setting("prometheus.authentication.enabled", "prometheus_authentication", parse_truth,
             "true: scrapes need a user who may monitor"),
     *_web_tls("management", "the HTTP API"),
     *_web_tls("prometheus", "metrics"),
-    Setting("log.level", "log_level", _level, "least important level that is logged"),
-    Setting("log.console.level", "log_level", _level, "the same"),
+    Setting("log.level", "log_level", parse_level, "least important level that is logged"),
+    Setting("log.console.level", "log_level", parse_level, "the same"),
+    Setting("log.default.level", "log_level", parse_level, "the same"),
     Setting("cluster.host", "cluster_host", parse_host, "where other nodes reach this one"),
     Setting("cluster.port", "cluster_port", parse_port, "port for other nodes, instead of 25672"),
-    Setting("cluster_formation.begin", "cluster_begin", _truth,
+    Setting("cluster_formation.begin", "cluster_begin", parse_truth,
             "true: the first node of a list begins a cluster and waits for no other"),
-    Setting("cluster.secret", "cluster_secret", _secret, "the same word on all nodes of a cluster"),
-    Setting("cluster.ssl.cacertfile", "cluster_ssl_cacertfile", _word,
+    Setting("cluster.secret", "cluster_secret", parse_secret,
+            "the same word on all nodes of a cluster"),
+    Setting("cluster.ssl.cacertfile", "cluster_ssl_cacertfile", parse_word,
             "authorities for certificates of nodes, PEM"),
-    Setting("cluster.ssl.certfile", "cluster_ssl_certfile", _word, "this node's certificate, PEM"),
-    Setting("cluster.ssl.keyfile", "cluster_ssl_keyfile", _word, "this node's key, PEM"),
-    Setting("cluster.ssl.verify_names", "cluster_ssl_verify_names", _truth,
+    Setting("cluster.ssl.certfile", "cluster_ssl_certfile", parse_word,
+            "this node's certificate, PEM"),
+    Setting("cluster.ssl.keyfile", "cluster_ssl_keyfile", parse_word, "this node's key, PEM"),
+    Setting("cluster.ssl.verify_names", "cluster_ssl_verify_names", parse_truth,
             "true: a node's certificate has to hold its name"),
-    Setting("ssl_options.cacertfile", "ssl_cacertfile", _word,
+    Setting("ssl_options.cacertfile", "ssl_cacertfile", parse_word,
             "authorities of clients' certificates, PEM"),
-    Setting("ssl_options.certfile", "ssl_certfile", _word, "the certificate clients see, PEM"),
-    Setting("ssl_options.keyfile", "ssl_keyfile", _word, "its key, PEM"),
-    Setting("ssl_options.password", "ssl_password", _word, "the password of that file"),
-    Setting("ssl_options.verify", "ssl_verify", _one_of("verify_peer", "verify_none"),
+    Setting("ssl_options.certfile", "ssl_certfile", parse_word, "the certificate clients see, PEM"),
+    Setting("ssl_options.keyfile", "ssl_keyfile", parse_word, "its key, PEM"),
+    Setting("ssl_options.password", "ssl_password", parse_word, "the password of that file"),
+    Setting("ssl_options.verify", "ssl_verify", one_of("verify_peer", "verify_none"),
             "verify_peer: clients are asked for a certificate"),
-    Setting("ssl_options.fail_if_no_peer_cert", "ssl_fail_if_no_peer_cert", _truth,
+    Setting("ssl_options.fail_if_no_peer_cert", "ssl_fail_if_no_peer_cert", parse_truth,
             "true: clients without one are refused"),
     Setting("ssl_cert_login_from", "ssl_cert_login_from",
-            _one_of("distinguished_name", "common_name"),
+            one_of("distinguished_name", "common_name"),
             "what of a certificate is the name of the user, for EXTERNAL"),
-    Setting("auth_oauth2.resource_server_id", "oauth2_resource_server_id", _word,
+    Setting("auth_oauth2.resource_server_id", "oauth2_resource_server_id", parse_word,
             "the audience that tokens have to name, and what their scopes begin with"),
     Setting("auth_oauth2.scope_prefix", "oauth2_scope_prefix", str,
             "what scopes begin with, instead of the same with a dot"),
-    Setting("auth_oauth2.additional_scopes_key", "oauth2_additional_scopes_key", _word,
+    Setting("auth_oauth2.additional_scopes_key", "oauth2_additional_scopes_key", parse_word,
             "a further claim of tokens that has scopes"),
-    Setting("auth_oauth2.default_key", "oauth2_default_key", _word,
+    Setting("auth_oauth2.default_key", "oauth2_default_key", parse_word,
             "the id of the key of tokens that name none"),
-    Setting("auth_oauth2.jwks_uri", "oauth2_jwks_uri", _word, "where the issuer's keys are"),
-    Setting("auth_oauth2.jwks_url", "oauth2_jwks_uri", _word, "the same"),
-    Setting("auth_oauth2.issuer", "oauth2_issuer", _word,
+    Setting("auth_oauth2.jwks_uri", "oauth2_jwks_uri", parse_word, "where the issuer's keys are"),
+    Setting("auth_oauth2.jwks_url", "oauth2_jwks_uri", parse_word, "the same"),
+    Setting("auth_oauth2.issuer", "oauth2_issuer", parse_word,
             "who issues tokens; where its keys are its discovery document says"),
-    Setting("auth_oauth2.verify_aud", "oauth2_verify_aud", _truth,
+    Setting("auth_oauth2.verify_aud", "oauth2_verify_aud", parse_truth,
             "false: tokens need not name the audience"),
-    Setting("auth_oauth2.https.cacertfile", "oauth2_https_cacertfile", _word,
+    Setting("auth_oauth2.https.cacertfile", "oauth2_https_cacertfile", parse_word,
             "authorities of the issuer's certificate, PEM"),
-    Setting("cluster.labels.host", "label_host", _label,
+    Setting("cluster.labels.host", "label_host", parse_label,
             "the machine this node is on, where several may share one"),
-    Setting("cluster.labels.zone", "label_zone", _label, "the availability zone this node is in"),
-    Setting("cluster.version_max", "cluster_version_max", _whole(OLDEST, NEWEST, "as a version"),
+    Setting("cluster.labels.zone", "label_zone", parse_label,
+            "the availability zone this node is in"),
+    Setting("cluster.version_max", "cluster_version_max", whole(OLDEST, NEWEST, "as a version"),
             "newest cluster version to use: an older one keeps the way back to an older release"),
-    Setting("quorum_queue.initial_cluster_size", "quorum_cluster_size", _whole(1, 255, "nodes"),
+    Setting("quorum_queue.initial_cluster_size", "quorum_cluster_size", whole(1, 255, "nodes"),
             "members of a new quorum queue that vote"),
-    Setting("quorum_cluster_size", "quorum_cluster_size", _whole(1, 255, "nodes"), "the same"),
-    Setting("default_queue_type", "default_queue_type", _one_of(*SUPPORTED),
+    Setting("quorum_cluster_size", "quorum_cluster_size", whole(1, 255, "nodes"), "the same"),
+    Setting("default_queue_type", "default_queue_type", one_of(*SUPPORTED),
             "type of queues declared without one, where their vhost says nothing"),
     Setting("quorum_queue.property_equivalence.relaxed_checks_on_redeclaration",
-            "quorum_relaxed_checks", _truth,
+            "quorum_relaxed_checks", parse_truth,
             "true: a quorum queue may be declared again like a classic one"),
     Setting("quorum_queue.commands_soft_limit", "quorum_commands_soft_limit",
-            _whole(1, 1_000_000, "messages"),
+            whole(1, 1_000_000, "messages"),
             "messages under way to a quorum queue before its publishers wait (default: no limit)"),
     Setting("quorum_commands_soft_limit", "quorum_commands_soft_limit",
-            _whole(1, 1_000_000, "messages"), "the same"),
-    Setting("consumer_timeout", "consumer_timeout", _whole(1, YEAR_MS, "milliseconds"),
+            whole(1, 1_000_000, "messages"), "the same"),
+    Setting("consumer_timeout", "consumer_timeout", whole(1, YEAR_MS, "milliseconds"),
             "milliseconds that a consumer of a quorum queue may hold a message unsettled"),
     Setting("consumer_disconnected_timeout", "consumer_disconnected_timeout",
-            _whole(1, YEAR_MS, "milliseconds"),
+            whole(1, YEAR_MS, "milliseconds"),
             "milliseconds that it keeps what it holds while its node is not heard"),
     Setting("dead_letter_worker_consumer_prefetch", "dead_letter_prefetch",
-            _whole(1, 10_000, "messages"),
+            whole(1, 10_000, "messages"),
             "dead letters of a quorum queue on their way at a time, with at-least-once"),
-    Setting("queue_leader_locator", "queue_leader_locator", _locator,
+    Setting("queue_leader_locator", "queue_leader_locator", parse_locator,
             "where the leader of a new quorum queue begins: client-local or balanced"),
-    Setting("quorum_queue.compat", "quorum_queue_compat", _one_of("4.0", "4.3"),
+    Setting("quorum_queue.compat", "quorum_queue_compat", one_of("4.0", "4.3"),
             "new quorum queues do as this RabbitMQ: 4.0, two priorities, 2:1; 4.3, 32 priorities"),
+    Setting("queue_master_locator", "queue_leader_locator", parse_locator, "the same"),
+    Setting("load_definitions", "load_definitions", parse_word,
+            "a file with definitions, in JSON, or a folder of such: had be there at each start"),
+    Setting("definitions.local.path", "load_definitions", parse_word, "the same"),
+    Setting("management.load_definitions", "load_definitions", parse_word, "the same"),
+    Setting("definitions.skip_if_unchanged", "definitions_skip", parse_truth,
+            "true: not where they are the same as at the last start"),
     Setting("metadata_store.khepri.default_timeout", "metadata_store_default_timeout",
-            _whole(1, YEAR_MS, "milliseconds"),
+            whole(1, YEAR_MS, "milliseconds"),
             "milliseconds that a client's method waits for a majority before it is refused"),
-    Setting(f"{_RECONCILIATION}.enabled", "reconciliation_enabled", _truth,
+    Setting(f"{_RECONCILIATION}.enabled", "reconciliation_enabled", parse_truth,
             "true: quorum queues with too few members get more by themselves"),
     Setting(f"{_RECONCILIATION}.target_group_size", "reconciliation_target_group_size",
-            _whole(1, 255, "members"), "how many members quorum queues are to have at least"),
-    Setting(f"{_RECONCILIATION}.auto_remove", "reconciliation_auto_remove", _truth,
+            whole(1, 255, "members"), "how many members quorum queues are to have at least"),
+    Setting(f"{_RECONCILIATION}.auto_remove", "reconciliation_auto_remove", parse_truth,
             "members on nodes that left the cluster are removed, whatever this says"),
     Setting(f"{_RECONCILIATION}.interval", "reconciliation_interval",
-            _whole(1, YEAR_MS, "milliseconds"), "milliseconds from one look at them to the next"),
+            whole(1, YEAR_MS, "milliseconds"), "milliseconds from one look at them to the next"),
     Setting(f"{_RECONCILIATION}.trigger_interval", "reconciliation_trigger_interval",
-            _whole(1, YEAR_MS, "milliseconds"),
+            whole(1, YEAR_MS, "milliseconds"),
             "milliseconds from a change of the cluster or its queues to a look at them"),
 )  # fmt: skip
 
@@ -643,6 +504,7 @@ PATTERNS: Final = (
     ("loopback_users", "none: no user is bound to this machine"),
     ("cluster_formation.classic_config.nodes.N", "name@host:port, the same list on all nodes"),
     ("cluster_formation.peer_discovery_backend", "classic_config"),
+    ("definitions.import_backend", "local_filesystem: definitions come from this machine's disk"),
 )
 """Keys that are more than one field's value, with what they do."""
 
@@ -665,8 +527,8 @@ LISTS: Final = {
 def _listed_word(head: str, name: str, text: str) -> object:
     """One value of a list; of a key, its id and its file."""
     if head == "auth_backends":
-        return BACKENDS[_one_of(*BACKENDS)(text)]
-    return (name, _word(text)) if head.endswith("keys") else _word(text)
+        return BACKENDS[one_of(*BACKENDS)(text)]
+    return (name, parse_word(text)) if head.endswith("keys") else parse_word(text)
 
 
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
@@ -712,12 +574,21 @@ def parse_lines(text: str, name: str) -> list[Entry]:
 
 
 def read_file(path: str) -> list[Entry]:
-    """The entries of a configuration file.
+    """The entries of a configuration file, or of all `*.conf` of a folder by their names.
 
     Raises:
         ConfigError: It cannot be read, or a line is not understood.
     """
     try:
+        if os.path.isdir(path):
+            files = sorted(Path(path).glob("*.conf"))
+            return [entry for file in files for entry in read_file(str(file))]
+        if path.endswith(ADVANCED_SUFFIX):
+            with open(path, encoding="utf-8") as file:
+                return [
+                    Entry(key, value, Source(path, line))
+                    for key, value, line in advanced_entries(file.read(), path)
+                ]
         with open(path, encoding="utf-8") as file:
             return parse_lines(file.read(), path)
     except OSError as error:
@@ -777,6 +648,7 @@ def build(
     lists: dict[str, dict[str, object]] = {}
     loopback = {"guest": True}
     nodes: dict[str, tuple[str, str, int]] = {}
+    warnings: list[str] = []
     for entry in entries:
         head, _, name = entry.key.rpartition(".")
         try:
@@ -784,39 +656,37 @@ def build(
                 setting = _BY_KEY[entry.key]
                 fields[setting.field] = setting.parse(entry.value)
             elif head == "listeners.tcp":
-                listeners[name] = _address(entry.value)
+                listeners[name] = parse_address(entry.value)
             elif entry.key == "listeners.tcp":
-                without_tls = _one_of("none")(entry.value) != "none"
+                without_tls = one_of("none")(entry.value) != "none"
             elif head == "listeners.ssl":
-                tls_listeners[name] = _address(entry.value)
+                tls_listeners[name] = parse_address(entry.value)
             elif head in TLS_VERSIONS:
-                versions.setdefault(head, {})[name] = _one_of(*VERSIONS)(entry.value)
+                versions.setdefault(head, {})[name] = one_of(*VERSIONS)(entry.value)
             elif head in LISTS:
                 lists.setdefault(LISTS[head], {})[name] = _listed_word(head, name, entry.value)
             elif head == "auth_mechanisms":
-                mechanisms[name] = _one_of(*MECHANISMS)(entry.value)
+                mechanisms[name] = one_of(*MECHANISMS)(entry.value)
             elif head == "cluster_formation.classic_config.nodes":
-                nodes[name] = _cluster_node(entry.value)
+                nodes[name] = parse_cluster_node(entry.value)
             elif entry.key == "cluster_formation.peer_discovery_backend":
                 if entry.value not in ("classic_config", "rabbit_peer_discovery_classic_config"):
-                    raise _Refused("classic_config")
+                    raise NotAllowed("classic_config")
+            elif entry.key == "definitions.import_backend":
+                one_of("local_filesystem", "rabbit_definitions_import_local_filesystem")(
+                    entry.value
+                )
             elif head == "loopback_users":
-                loopback[name] = _truth(entry.value)
+                loopback[name] = parse_truth(entry.value)
             elif entry.key == "loopback_users":
                 if entry.value != "none":
-                    raise _Refused("none")
+                    raise NotAllowed("none")
                 loopback.clear()
             else:
-                import difflib
-
-                known = [*_BY_KEY, *(key for key, _ in PATTERNS)]
-                near = difflib.get_close_matches(entry.key, known, 1)
-                raise ConfigError(
-                    f"{entry.source}: unknown key {entry.key}"
-                    f"{f', did you mean {near[0]}?' if near else ''}; "
-                    f"the keys are: {', '.join(known)}"
-                )
-        except _Refused as error:
+                warning = _said_of(entry)
+                if warning:
+                    warnings.append(warning)
+        except NotAllowed as error:
             raise ConfigError(
                 f"{entry.source}: {entry.key} = {entry.value}: allowed is {error}"
             ) from None
@@ -839,6 +709,7 @@ def build(
         "data_dir": os.path.abspath(data_dir or default_data_dir(name)),
         "listeners": tuple(listeners.values()) or ((ALL_INTERFACES, PORT_DEFAULT),) * without_tls,
         "tls_listeners": tuple(tls_listeners.values()),
+        "warnings": tuple(warnings),
         "loopback_users": tuple(user for user, bound in loopback.items() if bound),
     }
     for head, named in versions.items():
@@ -848,6 +719,36 @@ def build(
     if mechanisms:
         values["auth_mechanisms"] = tuple({mechanisms[key]: None for key in sorted(mechanisms)})
     return msgspec.convert(values, ServerConfig)
+
+
+TYPED_WRONG: Final = 0.93
+"""How like a key of Warren's another one is that was meant to be it."""
+
+
+def _said_of(entry: Entry) -> str:
+    """What is said of a key of RabbitMQ's that sets nothing; empty where it asks for what is so.
+
+    Raises:
+        ConfigError: There is no such key, or it must not be ignored.
+    """
+    import difflib
+
+    known = [*_BY_KEY, *(key for key, _ in PATTERNS)]
+    foreign = foreign_key(entry.key)
+    near = difflib.get_close_matches(entry.key, known, 1, 0.6 if foreign is None else TYPED_WRONG)
+    if foreign is None or near:
+        raise ConfigError(
+            f"{entry.source}: unknown key {entry.key}"
+            f"{f', did you mean {near[0]}?' if near else ''}; "
+            f"the keys are: {', '.join(known)}"
+        )
+    if entry.value in foreign.alike:
+        return ""
+    if foreign.refused:
+        raise ConfigError(
+            f"{entry.source}: {entry.key} = {entry.value} cannot be had: {foreign.why}"
+        )
+    return f"{entry.source}: {entry.key} does nothing: {foreign.why}"
 
 
 def check_clients(built: ServerConfig) -> None:

@@ -44,12 +44,15 @@ from warren.node.cluster.reconcile import Reconciler
 from warren.node.copies import Copies
 from warren.node.dead_letters import DeadLetterWorker
 from warren.node.direct_replies import DirectReplyLinks
+from warren.node.events import NodeEvents
 from warren.node.evictions import Evictions
+from warren.node.firehose import Firehose
 from warren.node.histories import Histories
 from warren.node.hosting import QueueHosting
 from warren.node.identities import Counter
 from warren.node.logins import Logins
 from warren.node.loop import Loop
+from warren.node.own_messages import OwnMessages
 from warren.node.placing import Placing
 from warren.node.policies import QueuePolicies
 from warren.node.queues import LocalQueues
@@ -247,6 +250,10 @@ class Node(Loop):
         self.vhosts.consumer_timeout_ms = settings.consumer_timeout_ms
         self.vhosts.default_queue_type = settings.default_queue_type
         self.vhosts.relaxed_declares = settings.relaxed_declares
+        self.own_messages: OwnMessages = OwnMessages(self.metadata, self.queues, self.vhosts)
+        self.firehose: Firehose = Firehose(self, self.own_messages)
+        self.vhosts.wire(self.firehose)
+        self.events: NodeEvents = NodeEvents(self, self.metadata, self.own_messages)
         self.dead_letters: DeadLetterWorker = DeadLetterWorker(
             self, self.metadata, self.queues, self.vhosts, self.remotes, self.store
         )
@@ -284,7 +291,8 @@ class Node(Loop):
                 self.announcer,
                 Evictions(self, self.metadata),
                 self.usage,
-            )
+            ),
+            self.events,
         )
         self.connections = {}
         self._pulses: ConnectionTimers = ConnectionTimers()
@@ -649,6 +657,12 @@ class Node(Loop):
 
     def login(self, user: str, password: str, host: str) -> Login | None:
         """Check name and password, and from where a loopback-only user comes."""
+        found = self._login(user, password, host)
+        if self.events.on():
+            self.events.login(user, host, found is not None)
+        return found
+
+    def _login(self, user: str, password: str, host: str) -> Login | None:
         tokens = self.tokens
         if tokens is not None and (tokens.alone or like_token(password)):
             grants = tokens.verify(password)
@@ -740,9 +754,27 @@ class Node(Loop):
         """Forget a connection."""
         known = self.connections.pop(id(connection), None)
         self._closing.pop(id(connection), None)
+        if known is not None and connection.vhost and self.events.on():
+            self.events.connection(
+                "connection.closed", connection.facts(), connection.user, connection.vhost
+            )
         if known is not None and connection.vhost:
             # A closed one that waits for its client's answer comes here once more.
             self.traffic.connections_closed += 1
+
+    def connection_opened(self, connection: ClientConnection) -> None:
+        """Tell of a connection, which may be used now."""
+        if self.events.on():
+            self.events.connection(
+                "connection.created", connection.facts(), connection.user, connection.vhost
+            )
+
+    def channel_changed(self, connection: ClientConnection, number: i64, opened: bool) -> None:
+        """Tell of a channel that was opened or closed."""
+        if self.events.on():
+            key = "channel.created" if opened else "channel.closed"
+            name = connection.name()
+            self.events.channel(key, name, number, connection.user, connection.vhost)
 
     def connection_closing(self, connection: ClientConnection) -> None:
         """Keep a connection until its client answers."""
@@ -862,6 +894,8 @@ class Node(Loop):
         else:
             self._alarms = before & ~alarm
         self.vhosts.disk_full = self._alarms & ALARM_DISK != 0
+        if self._alarms != before and self.events.on():
+            self.events.alarm("disk" if alarm == ALARM_DISK else "memory", raised)
         if self._alarms != before:
             self._announce_alarms()
             self.cluster.disks.tell()

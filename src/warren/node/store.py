@@ -34,6 +34,7 @@ from warren.versions import too_new
 
 if TYPE_CHECKING:
     from warren.node.cluster.dispatch import Cluster
+    from warren.node.events import NodeEvents
     from warren.node.reactions import Reactions
     from warren.node.replay import NodeReplayer
 
@@ -64,6 +65,7 @@ class MetadataStore(Machine):
         self._metadata: MetadataMachine = metadata
         self._cluster: Cluster = cluster
         self._wired: Reactions | None = None
+        self._events: NodeEvents | None = None
         self._member: Member | None = None
         self._unfinished: Unfinished | None = None
         self._taking_over: bool = False
@@ -77,9 +79,10 @@ class MetadataStore(Machine):
         """As operators are told of it."""
         return "the tables"
 
-    def wire(self, reactions: Reactions) -> None:
-        """Have done what follows from changes; before anything is recovered."""
+    def wire(self, reactions: Reactions, events: NodeEvents) -> None:
+        """Have done what follows from changes, and tell of them; before anything is recovered."""
         self._wired = reactions
+        self._events = events
 
     def _reactions(self) -> Reactions:
         reactions = self._wired
@@ -255,6 +258,9 @@ class MetadataStore(Machine):
             outcome = self._metadata.begin(batch.index, command)
             self._check_version()
             self._reactions().act(outcome, batch.index)
+            events = self._events
+            if events is not None and isinstance(origin, Submitted) and events.on():
+                events.changed(command, outcome)
             if self._metadata.unfinished():
                 self._unfinished = Unfinished(origin, outcome)
                 return
@@ -275,7 +281,11 @@ class MetadataStore(Machine):
             return
         unfinished = self._unfinished
         assert unfinished is not None, "the member asks before"
-        self._reactions().act(self._metadata.go_on(), self._metadata.applied_index)
+        outcome = self._metadata.go_on()
+        self._reactions().act(outcome, self._metadata.applied_index)
+        events = self._events
+        if events is not None and isinstance(unfinished.origin, Submitted) and events.on():
+            events.cascaded(outcome)
         if not self._metadata.unfinished():
             self._unfinished = None
             _tell(unfinished.origin, unfinished.outcome)

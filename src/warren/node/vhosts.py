@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
@@ -27,6 +27,10 @@ from warren.vhost.handle import TopologyChange
 from warren.vhost.host import VhostHost
 from warren.vhost.pending import Resumable
 from warren.vhost.routes import ReplyTarget
+from warren.vhost.tracing import TracedRun
+
+if TYPE_CHECKING:
+    from warren.node.firehose import Firehose
 
 
 @final
@@ -62,6 +66,16 @@ class NodeVhosts(VhostHost):
         self._histories: Histories = histories
         self._direct_replies: DirectReplyLinks = direct_replies
         self._random: Random = random
+        self._firehose: Firehose | None = None
+
+    def wire(self, firehose: Firehose) -> None:
+        """Have told of what passes, in vhosts that are traced."""
+        self._firehose = firehose
+
+    def trace(self, run: TracedRun) -> None:
+        """Tell, in a later turn, of messages of a vhost that is traced."""
+        if self._firehose is not None:
+            self._firehose.add(run)
 
     def random_bytes(self, count: int) -> bytes:
         """Bytes that cannot be guessed."""

@@ -218,6 +218,14 @@ class Broker(Host, OutputHost):
         """
 
     @abstractmethod
+    def connection_opened(self, connection: ClientConnection) -> None:
+        """Tell of a connection, which may be used now."""
+
+    @abstractmethod
+    def channel_changed(self, connection: ClientConnection, number: i64, opened: bool) -> None:
+        """Tell of a channel that was opened or closed."""
+
+    @abstractmethod
     def connection_closed(self, connection: ClientConnection) -> None:
         """Forget a connection, which has nothing left in the broker."""
 

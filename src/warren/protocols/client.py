@@ -53,6 +53,10 @@ class ClientConnection:
         """Refuse the largest message of which a part is here; all have more than `limit` bytes."""
 
     @abstractmethod
+    def name(self) -> str:
+        """Both ends, as operators see it."""
+
+    @abstractmethod
     def facts(self) -> ConnectionFacts:
         """What operators are told of it."""
 

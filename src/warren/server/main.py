@@ -46,6 +46,7 @@ from warren.ports import Deaf, PeerHello
 from warren.protocols.peer.hello import ID_BYTES, LIVES_MAX, NO_CLUSTER
 from warren.server.client_log import ClientLog
 from warren.server.clients import Reception
+from warren.server.definitions import load_definitions
 from warren.server.descriptors import shares
 from warren.server.disk import OsDisk
 from warren.server.executor import ThreadExecutor
@@ -216,6 +217,8 @@ class Server(OperatorHost):
 
     async def _run(self) -> int:
         started = time.perf_counter()
+        for warning in self.config.warnings:
+            log.warning("%s", warning)
         self._signals.tell(self._told_to_stop)
         if not await self._knows_whether_to_join():
             await self.network.close()
@@ -234,6 +237,7 @@ class Server(OperatorHost):
         if not self._stopping.done():
             if self._tokens is not None:
                 self._tokens.fetch_soon()
+            await load_definitions(self.config, self._service)
             # First, since to load what it takes holds up the loop for a moment.
             await self._listeners.listen_for_http(self._service)
             await self._listeners.listen_for_scrapes(self._service)

@@ -58,6 +58,7 @@ from warren.vhost.requests import (
 )
 from warren.vhost.routes import REPLY_PREFIX, ReplyTarget, Route
 from warren.vhost.timeouts import overdue, timed_out
+from warren.vhost.tracing import DELIVERED, PUBLISHED, TracedRun, Tracer
 from warren.wire.amqp091.table import Table
 
 NAME_RANDOM_BYTES: Final = 16
@@ -188,6 +189,7 @@ class VhostHandle:
         identity: By which exclusive queues know the connection; unique in the cluster.
         max_message_bytes: Largest body that may be published.
         traffic: What is published to the vhost on this node, to be counted.
+        tracer: Whether what passes is to be told of: `trace_published`, `trace_delivered`.
     """
 
     def __init__(
@@ -215,6 +217,7 @@ class VhostHandle:
         self.identity: i64 = identity
         self.max_message_bytes: i64 = host.max_message_bytes
         self.traffic: PublishedTraffic = host.traffic_of(name)
+        self.tracer: Tracer = host.tracer_of(name)
         self._host: VhostHost = host
         self._tables: MetadataMachine = host.tables
         self._queues: ShardedDict[str, Queue] = queues
@@ -339,6 +342,65 @@ class VhostHandle:
             if host.stores(queue.group_id):
                 return True
         return False
+
+    def trace_published(
+        self,
+        connection: str,
+        channel: i64,
+        route: Route,
+        flavour: i64,
+        records: bytes,
+        lengths: bytes,
+    ) -> None:
+        """Tell of messages that were published; asked for while `tracer` is on.
+
+        Args:
+            connection: The name of the client's connection.
+            records: They back to back, and their sizes as u32 little-endian in `lengths`.
+        """
+        names = [queue.name for queue in route.queues]
+        self._host.trace(
+            TracedRun(
+                self.name,
+                PUBLISHED,
+                route.exchange,
+                connection,
+                channel,
+                self._user,
+                flavour,
+                records,
+                lengths,
+                names,
+                False,
+            )
+        )
+
+    def trace_delivered(
+        self,
+        connection: str,
+        channel: i64,
+        queue: str,
+        flavour: i64,
+        records: bytes,
+        lengths: bytes,
+        redelivered: bool,
+    ) -> None:
+        """The same of messages that a queue gave to the client."""
+        self._host.trace(
+            TracedRun(
+                self.name,
+                DELIVERED,
+                queue,
+                connection,
+                channel,
+                self._user,
+                flavour,
+                records,
+                lengths,
+                [],
+                redelivered,
+            )
+        )
 
     def keep(self, route: Route, records: list[bytes], flavour: i64 = AMQP091) -> None:
         """Have the exchanges on a route that keep messages keep these, which are of one flavour."""

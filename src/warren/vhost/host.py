@@ -16,6 +16,7 @@ from warren.queues.queue import Queue
 from warren.queues.traffic import PublishedTraffic
 from warren.vhost.pending import Resumable
 from warren.vhost.routes import ReplyTarget
+from warren.vhost.tracing import TracedRun, Tracer
 
 
 class VhostHost:
@@ -33,6 +34,7 @@ class VhostHost:
         disk_full: Whether nothing more may go to the disk of this node.
         replies: What takes direct replies on this node, by vhost and address.
         traffic: What clients of this node published, by vhost.
+        tracers: Whether vhosts are traced on this node, by name.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class VhostHost:
         self.disk_full: bool = False
         self.replies: dict[tuple[str, str], ReplyTarget] = {}
         self.traffic: dict[str, PublishedTraffic] = {}
+        self.tracers: dict[str, Tracer] = {}
 
     def traffic_of(self, vhost: str) -> PublishedTraffic:
         """What clients of this node published to a vhost."""
@@ -59,6 +62,17 @@ class VhostHost:
         if found is None:
             found = self.traffic[vhost] = PublishedTraffic()
         return found
+
+    def tracer_of(self, vhost: str) -> Tracer:
+        """Whether a vhost is traced on this node."""
+        found = self.tracers.get(vhost)
+        if found is None:
+            found = self.tracers[vhost] = Tracer()
+        return found
+
+    @abstractmethod
+    def trace(self, run: TracedRun) -> None:
+        """Tell, in a later turn, of messages of a vhost that is traced."""
 
     @abstractmethod
     def random_bytes(self, count: int) -> bytes:

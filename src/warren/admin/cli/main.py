@@ -69,13 +69,16 @@ def parser(serves: bool = False) -> Parser:
     commands = command.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _server_command(commands)
     if not serves:
+        from warren.admin.cli import completion
+
         _other_commands(commands)
+        completion.add_command(commands, command)
     return command
 
 
 def _other_commands(commands: Any) -> None:
     """All but `server`; each sets `run`."""
-    from warren.admin.cli import access, client, cluster, dev, policies, queues, status
+    from warren.admin.cli import access, client, cluster, dev, migrate, policies, queues, status
 
     _asking(
         commands,
@@ -127,6 +130,7 @@ def _other_commands(commands: Any) -> None:
     ):
         _asking(commands, access.run, name, f"show {text}, or change that", ending, add_actions)
     client.add_commands(commands)
+    migrate.add_command(commands)
     dev.add_command(commands)
 
 
@@ -163,7 +167,10 @@ def _server_command(commands: Any) -> None:
     server.add_argument(
         "--config",
         metavar="FILE",
-        help="configuration file in the format of rabbitmq.conf; the options given here win",
+        action="append",
+        default=[],
+        help="configuration file in the format of rabbitmq.conf, a folder of *.conf files, or an "
+        "advanced.config; may be given more than once, and the options given here win",
     )
     server.add_argument(
         "--set",
@@ -265,7 +272,7 @@ def server_config(words: argparse.Namespace) -> config.ServerConfig:
     Raises:
         ConfigError: The file or a value is not understood.
     """
-    entries = config.read_file(words.config) if words.config else []
+    entries = [entry for path in words.config for entry in config.read_file(path)]
     secret = os.environ.get(config.SECRET_VARIABLE)
     if secret:
         source = config.Source(config.SECRET_VARIABLE)

@@ -182,7 +182,7 @@ def vhost(details: VhostDetails, ranges: Ranges = NO_RANGES) -> Fields:
         **shared,
         "metadata": dict(shared),
         "protected_from_deletion": details.protected_from_deletion,
-        "tracing": False,
+        "tracing": details.tracing,
         "cluster_state": dict.fromkeys(details.nodes, "running"),
         **counted(
             LENGTHS,

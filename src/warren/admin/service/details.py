@@ -123,6 +123,7 @@ class VhostDetails(msgspec.Struct, kw_only=True):
     tags: list[str]
     default_queue_type: str
     protected_from_deletion: bool
+    tracing: bool
     nodes: list[str]
     counters: tuple[int, ...]
     lengths: tuple[int, ...]
@@ -635,6 +636,7 @@ def _vhost(service: AdminService, tables: VhostRecord, spans: list[SampleRange])
         tags=list(tables.tags),
         default_queue_type=tables.default_queue_type or settings.default_queue_type or DEFAULT.name,
         protected_from_deletion=tables.protected,
+        tracing=service.node.vhosts.tracer_of(tables.name).on,
         nodes=list(service.members.running()),
         counters=figures.counters,
         lengths=figures.lengths,

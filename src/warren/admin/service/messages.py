@@ -254,6 +254,7 @@ class PuttingIn:
         check_entrance(service.machine, caller, vhost)
         self._handle = handle_of(service, caller, vhost)
         self._service = service
+        self._user = caller.name
         self._vhost = vhost
 
     async def publish(
@@ -313,6 +314,9 @@ class PuttingIn:
             traffic.published += 1
             if route.reply is None and not route.queues:
                 traffic.returned += 1
+            if handle.tracer.on:
+                size = len(record).to_bytes(4, "little")
+                handle.trace_published(self._user, 0, route, AMQP091, record, size)
             if route.keepers:
                 handle.keep(route, [record])
             if route.reply is not None:

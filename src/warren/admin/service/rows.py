@@ -396,6 +396,9 @@ class VhostRow(Row):
         str, Meta(description="the type of queues declared without one; empty for the node's")
     ]
     protected_from_deletion: Annotated[bool, Meta(description="whether it cannot be deleted")]
+    tracing: Annotated[
+        bool, Meta(description="whether messages are traced on the node that is asked")
+    ] = False
 
 
 class PermissionRow(Row):

@@ -16,8 +16,11 @@ from warren.metadata.access_checks import (
     check_add_vhost,
     check_delete_vhost,
     check_update_vhost,
+    check_vhost,
 )
+from warren.metadata.commands import DeclareExchange, DeleteExchange
 from warren.metadata.vhosts import DEFAULT_QUEUE_TYPE, DESCRIPTION, PROTECTED, TAGS
+from warren.node.events import EVENT_EXCHANGE
 
 
 @operation()
@@ -67,6 +70,41 @@ async def update_vhost_metadata(
 
 
 @operation()
+async def set_tracing(service: AdminService, caller: Caller, *, vhost: str, on: bool) -> None:
+    """Have what clients of this node publish to a vhost and are given told of, or no more.
+
+    It ends with the node's process, as with RabbitMQ.
+
+    Raises:
+        Refusal: There is no such vhost.
+    """
+    check_vhost(service.machine, vhost)
+    service.node.vhosts.tracer_of(vhost).on = on
+
+
+@operation()
+async def set_event_exchange(service: AdminService, caller: Caller, *, on: bool) -> None:
+    """Have what happens on the cluster's nodes told of in the event exchange, or no more.
+
+    Raises:
+        Refusal: There is no default vhost, or no majority.
+    """
+    await service.catch_up()
+    vhost = service.node.settings.default_vhost
+    check_vhost(service.machine, vhost)
+    if on:
+        await service.change(DeclareExchange(vhost, EVENT_EXCHANGE, "topic", True, False, True, {}))
+    else:
+        await service.change(DeleteExchange(vhost, EVENT_EXCHANGE, False, True))
+
+
+@operation()
+async def event_exchange(service: AdminService, caller: Caller) -> bool:
+    """Say whether what happens is told of in the event exchange."""
+    return service.node.events.on()
+
+
+@operation()
 async def delete_vhost(service: AdminService, caller: Caller, *, name: str) -> None:
     """Delete a vhost with all that is in it, and close the connections to it.
 
@@ -92,6 +130,7 @@ async def list_vhosts(service: AdminService, caller: Caller) -> list[VhostRow]:
                     tags=list(tables.tags),
                     default_queue_type=tables.default_queue_type,
                     protected_from_deletion=tables.protected,
+                    tracing=service.node.vhosts.tracer_of(name).on,
                 )
             )
         await slices.breathe()

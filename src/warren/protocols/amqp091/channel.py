@@ -18,6 +18,7 @@ from warren.errors import Refusal
 from warren.limits import FRAME_OVERHEAD_BYTES
 from warren.message.amqp091.record import content_at
 from warren.message.amqp091.scan import PropertyScan
+from warren.message.flavours import AMQP091
 from warren.pending import PendingRequest, Result
 from warren.protocols.amqp091 import methods, tables
 from warren.protocols.amqp091.consuming import ConsumerLink, LinkOwner, MessageFrames
@@ -201,7 +202,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         """What is handed out here, and by whom; made when it is asked for first."""
         served = self._served
         if served is None:
-            served = self._served = Served(self.connection.output, self.number)
+            served = self._served = Served(self.connection.output, self.number, self.vhost.tracer)
         return served
 
     @property
@@ -582,6 +583,10 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         assert self.transaction is not None
         self.transaction.published.append(record)
 
+    def connection_name(self) -> str:
+        """Both ends of the connection."""
+        return self.connection.name()
+
     def reply_to(self, record: bytes, scan: PropertyScan, head: i64) -> bytes:
         """Put this channel's reply address into a request."""
         if self.replies is None:
@@ -643,6 +648,21 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         served.holders.pop((id(link.queue), int(link.consumer_id)), None)
         if self.connection.agreement.capability("consumer_cancel_notify"):
             self.send(spec.BasicCancel(link.tag, True))
+
+    def link_traced(
+        self, link: ConsumerLink, records: bytes, lengths: bytes, redelivered: bool
+    ) -> None:
+        """Tell of what a consumer was given."""
+        self.trace_delivered(link.queue, records, lengths, redelivered)
+
+    def trace_delivered(
+        self, queue: Queue, records: bytes, lengths: bytes, redelivered: bool
+    ) -> None:
+        """Tell of messages that a queue gave to the client, of a vhost that is traced."""
+        name = self.connection.name()
+        self.vhost.trace_delivered(
+            name, self.number, queue.name, AMQP091, records, lengths, redelivered
+        )
 
     def link_renumbered(self, link: ConsumerLink, before: i64) -> None:
         """It is under its new id that it has to be let go of."""

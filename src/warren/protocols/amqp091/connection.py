@@ -450,6 +450,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
             self._cut_off[int(channel.number)] = channel.owed
         if self.channels.pop(int(channel.number), None) is not None:
             self.broker.traffic.channels_closed += 1
+            self.broker.channel_changed(self, channel.number, False)
         self._forget_last()
 
     def channel_waits(self, size: i64) -> None:
@@ -737,6 +738,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self.state = OPEN
         self.send(0, spec.ConnectionOpenOk())
         self._alarms = self.broker.alarms()
+        self.broker.connection_opened(self)
 
     def _open_channel(self, number: i64) -> None:
         self.agreement.check_channels(len(self.channels))
@@ -751,6 +753,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self.channels[int(number)] = Channel(self, handle, number)
         self.broker.traffic.channels_opened += 1
         self._forget_last()
+        self.broker.channel_changed(self, number, True)
         self.send(number, spec.ChannelOpenOk())
 
     # Errors and the end.
@@ -835,6 +838,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self._forget_last()
         for channel in channels.values():
             channel.end()
+            self.broker.channel_changed(self, channel.number, False)
         self.output.closed = False
         self.output.let_go()
         handle = self.handle
@@ -889,6 +893,10 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
                     self.receive(b"")
 
     # For operators.
+
+    def name(self) -> str:
+        """Both ends, as operators see it."""
+        return f"{self.peer} -> {self.place.host}:{self.place.port}"
 
     def facts(self) -> ConnectionFacts:
         """What operators are told of it."""

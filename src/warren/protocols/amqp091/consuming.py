@@ -16,6 +16,7 @@ from librt.strings import (
     read_i32_be,
     write_i16_be,
     write_i32_be,
+    write_i32_le,
     write_i64_be,
 )
 from mypy_extensions import i16, i32, i64, trait, u8
@@ -39,6 +40,7 @@ from warren.queues.fifo.effects import Delivery
 from warren.queues.links import Link
 from warren.queues.queue import Queue
 from warren.queues.traffic import QueueUse
+from warren.vhost.tracing import Tracer
 from warren.wire.amqp091.table import Table
 
 BASIC_DELIVER: Final = 0x003C003C
@@ -56,11 +58,17 @@ NO_ARGUMENTS: Final[Table] = {}
 
 @final
 class MessageFrames:
-    """Writes the frames of stored messages to one channel of one connection."""
+    """Writes the frames of stored messages to one channel of one connection.
 
-    def __init__(self, output: Output, channel: i64) -> None:
+    Attributes:
+        output, channel: Where to.
+        tracer: Whether what is written is to be told of.
+    """
+
+    def __init__(self, output: Output, channel: i64, tracer: Tracer) -> None:
         self.output: Output = output
         self.channel: i64 = channel
+        self.tracer: Tracer = tracer
 
     def write_content(self, record: bytes, at: i64, end: i64) -> None:
         """Copy a message's header and body frames, `record[at:end]`, for this channel.
@@ -310,6 +318,8 @@ class ConsumerLink(Link):
             batch = readable(batch, delivery.first)
             count = min(delivery.count, batch.first + batch.count - delivery.first)
             count = self._write_some(batch, delivery, count)
+            if self._frames.tracer.on:
+                self._trace(batch, delivery, count)
             mid = delivery.mid
             delivery.first += count
             delivery.mid += count
@@ -359,6 +369,19 @@ class ConsumerLink(Link):
         output.delivered += written
         return written
 
+    def _trace(self, batch: Batch, delivery: Delivery, count: i64) -> None:
+        """Tell of messages that were written, of one batch."""
+        owner = self.on_cancelled
+        if owner is None or count <= 0:
+            return
+        position = delivery.first - batch.first
+        lengths = BytesWriter()
+        for at in range(position, position + count):
+            write_i32_le(lengths, i32(batch.length(at)))
+        records = batch.payload[batch.offset(position) : batch.offset(position + count)]
+        again = delivery.acquired + delivery.failed > 0
+        owner.link_traced(self, records, lengths.getvalue(), again)
+
     def _remember(self, envelope: bytes) -> None:
         """Prepare the parts of `basic.deliver` that do not change while the route does not."""
         self._envelope = envelope
@@ -386,6 +409,12 @@ class LinkOwner:
     @abstractmethod
     def link_cancelled(self, link: ConsumerLink) -> None:
         """The consumer's queue was deleted."""
+
+    @abstractmethod
+    def link_traced(
+        self, link: ConsumerLink, records: bytes, lengths: bytes, redelivered: bool
+    ) -> None:
+        """The consumer was given messages, of a vhost that is traced."""
 
     @abstractmethod
     def link_renumbered(self, link: ConsumerLink, before: i64) -> None:

@@ -84,6 +84,9 @@ class PollLink(Fetching):
         else:
             channel.frames.write_content(record, content, end)
         output.touch()
+        if channel.frames.tracer.on:
+            length = int(end - start).to_bytes(4, "little")
+            channel.trace_delivered(queue, record[start:end], length, again)
         channel.use_of(queue).got(again, self._no_ack)
         queue.delivered += 1
         if again:

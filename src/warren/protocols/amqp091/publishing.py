@@ -92,6 +92,10 @@ class PublishOwner(Publisher):
         """
 
     @abstractmethod
+    def connection_name(self) -> str:
+        """Both ends of the channel's connection, as operators see it."""
+
+    @abstractmethod
     def reply_to(self, record: bytes, scan: PropertyScan, head: i64) -> bytes:
         """Put this channel's reply address into a message; its header frame is at `head`.
 
@@ -118,6 +122,10 @@ class NoChannel(PublishOwner):
 
     def assembling(self, size: i64) -> None:
         """Nobody counts."""
+
+    def connection_name(self) -> str:
+        """Nobody asks."""
+        return ""
 
     def reply_to(self, record: bytes, scan: PropertyScan, head: i64) -> bytes:
         """Nobody has an address."""
@@ -671,8 +679,12 @@ class PublishPath:
         use.exchange.routed += copies
         if not queues and route.reply is None:
             use.unroutable(count, route.mandatory)
+        vhost = self._vhost
+        if vhost.tracer.on:
+            name = self._owner.connection_name()
+            vhost.trace_published(name, self._channel, route, AMQP091, records, lengths)
         if route.keepers:
-            self._vhost.keep(route, split_records(records, lengths))
+            vhost.keep(route, split_records(records, lengths))
         if route.reply is not None:
             for record in split_records(records, lengths):
                 if not route.reply.replied(record):

@@ -11,6 +11,7 @@ from warren.protocols.amqp091.unsettled import Unsettled
 from warren.protocols.output import Output
 from warren.queues.queue import Queue
 from warren.queues.traffic import QueueUse
+from warren.vhost.tracing import Tracer
 
 
 @final
@@ -27,10 +28,10 @@ class Served:
         uses: What was got of each queue, by the queue's identity.
     """
 
-    def __init__(self, output: Output, channel: i64) -> None:
+    def __init__(self, output: Output, channel: i64, tracer: Tracer) -> None:
         self.unsettled: Unsettled = Unsettled()
         self.consumers: dict[str, ConsumerLink] = {}
-        self.frames: MessageFrames = MessageFrames(output, channel)
+        self.frames: MessageFrames = MessageFrames(output, channel, tracer)
         self.holders: dict[tuple[int, int], Queue] = {}
         self.pollers: dict[int, i64] = {}
         self.uses: dict[int, QueueUse] = {}

@@ -45,8 +45,6 @@ ABSENT: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "eval": ((CTL,), NO_ERLANG),
     "eval_file": ((CTL,), NO_ERLANG),
     "exec": ((CTL,), NO_ERLANG),
-    "trace_on": ((CTL,), NOT_YET),
-    "trace_off": ((CTL,), NOT_YET),
     "reset_stats_db": ((CTL,), NOT_YET),
     "activate_free_disk_space_monitoring": ((CTL, DIAGNOSTICS), "the disk is always watched"),
     "deactivate_free_disk_space_monitoring": ((CTL, DIAGNOSTICS), "the disk is always watched"),

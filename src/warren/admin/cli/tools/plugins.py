@@ -1,7 +1,7 @@
 """`rabbitmq-plugins`: which of RabbitMQ's plugins are built in.
 
-Nothing can be switched on or off: `enable` of what is there changes nothing, so that scripts pass,
-and `enable` of what is not says so.
+Nothing but the event exchange can be switched on or off: `enable` of what is there changes nothing,
+so that scripts pass, and `enable` of what is not says so.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ BY_LISTENER: Final = {
     "rabbitmq_web_stomp": "http/web-stomp",
 }
 """Those that a node has if it listens for a protocol."""
+EVENTS: Final = "rabbitmq_event_exchange"
+"""Enabled and disabled for the whole cluster: the event exchange is there or not."""
 OTHERS: Final = (
     "rabbitmq_amqp1_0",
     "rabbitmq_auth_backend_cache",
@@ -75,6 +77,8 @@ def built_in(session: ToolSession) -> list[str]:
     status = session.ask("status", {}, Status)
     protocols = {listener.protocol for listener in status.addresses}
     found = [name for name, protocol in BY_LISTENER.items() if protocol in protocols]
+    if session.ask("event_exchange", {}, bool):
+        found.append(EVENTS)
     return sorted([*BUILT_IN, *found])
 
 
@@ -147,12 +151,13 @@ def _of_asking(session: ToolSession, words: Words) -> str:
     return f"Asking node {session.node} if {what} {names} {verb} enabled..."
 
 
-def _configured(session: ToolSession, here: list[str]) -> str:
+def _configured(session: ToolSession, here: list[str], done: str = "") -> str:
     lines = ["The following plugins have been configured:", *(f"  {name}" for name in here)]
-    lines += [
-        f"Applying plugin configuration to {session.node}...",
-        "Plugin configuration unchanged.",
-    ]
+    lines += [f"Applying plugin configuration to {session.node}..."]
+    if done:
+        lines += [f"The following plugins have been {done}:", f"  {EVENTS}"]
+    else:
+        lines += ["Plugin configuration unchanged."]
     return "\n".join(lines)
 
 
@@ -160,7 +165,10 @@ def _enable(session: ToolSession, words: Words) -> Output:
     here = built_in(session)
     if words.options.get("all"):
         return ToolAnswer(_configured(session, here))
-    missing = [name for name in words.arguments if name not in here]
+    missing = [name for name in words.arguments if name not in (*here, EVENTS)]
+    if EVENTS in words.arguments and EVENTS not in here and not missing:
+        session.ask("set_event_exchange", {"on": True}, None)
+        return ToolAnswer(_configured(session, sorted([*here, EVENTS]), "enabled"))
     if missing:
         names = ", ".join(missing)
         raise Failure(UNAVAILABLE, f"{names} is not built into this version of Warren")
@@ -169,7 +177,11 @@ def _enable(session: ToolSession, words: Words) -> Output:
 
 def _disable(session: ToolSession, words: Words) -> Output:
     here = built_in(session)
-    found = [name for name in words.arguments if name in here]
+    found = [name for name in words.arguments if name in here and name != EVENTS]
+    if EVENTS in words.arguments and EVENTS in here and not found:
+        session.ask("set_event_exchange", {"on": False}, None)
+        here.remove(EVENTS)
+        return ToolAnswer(_configured(session, here, "disabled"))
     if found or words.options.get("all"):
         names = ", ".join(found or here)
         raise Failure(UNAVAILABLE, f"{names} is built in, and cannot be disabled")

@@ -102,70 +102,59 @@ SET_USAGE: Final = (
 )
 LIST_USAGE: Final = "[--vhost <vhost>] [--no-table-headers] [--timeout <timeout>]"
 
+
+def _commands(kind: str, what: str, setting: str, listing: str) -> tuple[ToolCommand, ...]:
+    """The commands for policies of one kind, which say what they do in RabbitMQ's words.
+
+    Args:
+        kind: As names of commands have it, and its plural.
+        what: As texts call it.
+    """
+    one, _, many = kind.partition(" ")
+    article = "an" if what.startswith("o") else "a"
+    return (
+        ToolCommand(
+            f"set_{one}",
+            (CTL,),
+            SET_USAGE,
+            POLICIES,
+            f"Creates or replaces {article} {what}",
+            lambda session, words: _set(session, words, f"set_{one}"),
+            3,
+            3,
+            SWITCHES,
+            _of_setting(setting),
+        ),
+        ToolCommand(
+            f"clear_{one}",
+            (CTL,),
+            "[--vhost <vhost>] <policy>",
+            POLICIES,
+            f"Removes {article} {what}",
+            lambda session, words: _clear(session, words, f"clear_{one}"),
+            1,
+            1,
+            banner=says(f'Clearing {what} "{{0}}" on vhost "{{vhost}}" ...'),
+        ),
+        ToolCommand(
+            f"list_{many}",
+            LISTING,
+            LIST_USAGE,
+            POLICIES,
+            f"Lists the {what.replace('policy', 'policies')} of a virtual host",
+            lambda session, words: _list(session, words, f"list_{many}"),
+            banner=says(f'Listing {listing} for vhost "{{vhost}}" ...'),
+        ),
+    )
+
+
 add(
-    ToolCommand(
-        "set_policy",
-        (CTL,),
-        SET_USAGE,
-        POLICIES,
-        "Creates or replaces a policy",
-        lambda session, words: _set(session, words, "set_policy"),
-        3,
-        3,
-        SWITCHES,
-        _of_setting("policy"),
-    ),
-    ToolCommand(
-        "clear_policy",
-        (CTL,),
-        "[--vhost <vhost>] <policy>",
-        POLICIES,
-        "Removes a policy",
-        lambda session, words: _clear(session, words, "clear_policy"),
-        1,
-        1,
-        banner=says('Clearing policy "{0}" on vhost "{vhost}" ...'),
-    ),
-    ToolCommand(
-        "list_policies",
-        LISTING,
-        LIST_USAGE,
-        POLICIES,
-        "Lists the policies of a virtual host",
-        lambda session, words: _list(session, words, "list_policies"),
-        banner=says('Listing policies for vhost "{vhost}" ...'),
-    ),
-    ToolCommand(
-        "set_operator_policy",
-        (CTL,),
-        SET_USAGE,
-        POLICIES,
-        "Creates or replaces an operator policy",
-        lambda session, words: _set(session, words, "set_operator_policy"),
-        3,
-        3,
-        SWITCHES,
-        _of_setting("operator policy override"),
-    ),
-    ToolCommand(
-        "clear_operator_policy",
-        (CTL,),
-        "[--vhost <vhost>] <policy>",
-        POLICIES,
-        "Removes an operator policy",
-        lambda session, words: _clear(session, words, "clear_operator_policy"),
-        1,
-        1,
-        banner=says('Clearing operator policy "{0}" on vhost "{vhost}" ...'),
-    ),
-    ToolCommand(
-        "list_operator_policies",
-        LISTING,
-        LIST_USAGE,
-        POLICIES,
-        "Lists the operator policies of a virtual host",
-        lambda session, words: _list(session, words, "list_operator_policies"),
-        banner=says('Listing operator policy overrides for vhost "{vhost}" ...'),
+    *_commands("policy policies", "policy", "policy", "policies"),
+    *_commands(
+        "operator_policy operator_policies",
+        "operator policy",
+        "operator policy override",
+        "operator policy overrides",
     ),
     ToolCommand(
         "list_policies_that_match",

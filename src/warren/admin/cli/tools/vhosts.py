@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from warren.admin.cli.tools.command import (
@@ -147,8 +148,6 @@ def _cell(session: ToolSession, row: VhostRow, column: str) -> Any:
         return kind
     if column == "metadata":
         return {"description": row.description, "tags": row.tags, "default_queue_type": kind}
-    if column == "tracing":
-        return False
     if column == "cluster_state":
         return {session.node: "running"}
     return getattr(row, column)
@@ -181,9 +180,26 @@ def _of_limits(session: ToolSession, words: Words) -> str:
     return f'Listing limits for vhost "{words.vhost}" ...'
 
 
+def _of_tracing(what: str) -> Callable[[ToolSession, Words], str]:
+    def banner(session: ToolSession, words: Words) -> str:
+        return f'{what} tracing for vhost "{words.vhost}" ...'
+
+    return banner
+
+
 def _of_tags(session: ToolSession, words: Words) -> str:
     tags = ", ".join(words.arguments[1:])
     return f'Setting tags for virtual host "{words.arguments[0]}" to [{tags}] ...'
+
+
+def _trace_on(session: ToolSession, words: Words) -> Output:
+    session.ask("set_tracing", {"vhost": words.vhost, "on": True}, None, WRONG)
+    return ToolAnswer(f"Trace enabled for vhost {words.vhost}")
+
+
+def _trace_off(session: ToolSession, words: Words) -> Output:
+    session.ask("set_tracing", {"vhost": words.vhost, "on": False}, None, WRONG)
+    return ToolAnswer(f"Trace disabled for vhost {words.vhost}")
 
 
 def _restart(session: ToolSession, words: Words) -> Output:
@@ -322,6 +338,24 @@ add(
         _limits,
         switches={"global": TRUTH},
         banner=_of_limits,
+    ),
+    ToolCommand(
+        "trace_on",
+        (CTL,),
+        "[--vhost <vhost>]",
+        VHOSTS,
+        "Has messages of a virtual host traced on the node, in amq.rabbitmq.trace",
+        _trace_on,
+        banner=_of_tracing("Starting"),
+    ),
+    ToolCommand(
+        "trace_off",
+        (CTL,),
+        "[--vhost <vhost>]",
+        VHOSTS,
+        "Has messages of a virtual host traced no more on the node",
+        _trace_off,
+        banner=_of_tracing("Stopping"),
     ),
     ToolCommand(
         "restart_vhost",

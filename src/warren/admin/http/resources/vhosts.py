@@ -40,6 +40,9 @@ async def put_vhost(asked: HttpRequest) -> HttpAnswer:
     tags = tags_of(document.get("tags", []))
     if not isinstance(description, str) or not (kind is None or isinstance(kind, str)):
         raise bad_request("description and default_queue_type are texts")
+    tracing = document.get("tracing")
+    if not (tracing is None or isinstance(tracing, bool) or tracing in ("true", "false")):
+        raise bad_request("tracing is true or false")
     service, caller = asked.service, asked.caller
     there = await _is_there(asked, name)
     kind = None if kind in (None, "undefined", "") else kind
@@ -76,6 +79,8 @@ async def put_vhost(asked: HttpRequest) -> HttpAnswer:
             write=EVERYTHING,
             read=EVERYTHING,
         )
+    if tracing is not None:
+        await vhosts.set_tracing(service, caller, vhost=name, on=tracing in (True, "true"))
     return put(not there)
 
 

@@ -1,0 +1,317 @@
+"""What happens on a node is told of in the event exchange, as RabbitMQ's plugin has it.
+
+The exchange is `amq.rabbitmq.event` of the default vhost, a topic exchange; events are told of
+while it is there, which `rabbitmq-plugins` brings about for the whole cluster. A change of the
+tables is told of by the node that it was asked of, all else by the node where it happens. The
+routing key names the event; headers say the rest, and the body is empty. Telling follows in later
+turns, and is bounded: ten thousand connections that close at once do not hold the node up.
+
+Source: RabbitMQ 4.3, `rabbitmq_event_exchange`; keys and headers as recorded.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.errors import BrokerError
+from warren.message.properties import MessageProperties
+from warren.metadata import commands
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.outcome import Outcome
+from warren.metadata.plain_tables import as_table
+from warren.node.loop import Loop
+from warren.node.own_messages import OwnMessages
+from warren.ports import Work
+from warren.protocols.facts import ConnectionFacts
+from warren.routing.terms import term, type_name
+from warren.wire.amqp091.table import Table, Value
+
+EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
+TURN_EVENTS: Final = 256
+"""So many are told of in one turn: some milliseconds."""
+WAITING_MAX: Final = 16_384
+"""Of what happens while so many wait, nothing is told."""
+
+
+@final
+class NodeEvent:
+    """One event.
+
+    Attributes:
+        key: The routing key.
+        at_ms: When it happened, in milliseconds since the epoch.
+    """
+
+    def __init__(self, key: str, headers: Table, at_ms: int) -> None:
+        self.key: str = key
+        self.headers: Table = headers
+        self.at_ms: int = at_ms
+
+
+@final
+class NodeEvents(Work):
+    """Those of one node.
+
+    Attributes:
+        missed: How many were not told of, because too many waited.
+    """
+
+    def __init__(self, loop: Loop, metadata: MetadataMachine, messages: OwnMessages) -> None:
+        self.missed: i64 = 0
+        self._loop: Loop = loop
+        self._metadata: MetadataMachine = metadata
+        self._messages: OwnMessages = messages
+        self._node: str = loop.settings.node_name
+        self._vhost: str = loop.settings.default_vhost
+        self._waiting: deque[NodeEvent] = deque()
+        self._at_work: bool = False
+        self._says_missed: bool = False
+
+    def on(self) -> bool:
+        """Whether there is an event exchange."""
+        tables = self._metadata.vhosts.get(self._vhost)
+        return tables is not None and EVENT_EXCHANGE in tables.exchanges
+
+    def add(self, key: str, headers: Table) -> None:
+        """Have something told of; asked for while `on`."""
+        if len(self._waiting) >= WAITING_MAX:
+            self.missed += 1
+            if not self._says_missed:
+                self._says_missed = True
+                self._loop.log_warning(
+                    f"more happens than can be told of: some is left out of {EVENT_EXCHANGE}"
+                )
+            return
+        self._waiting.append(NodeEvent(key, headers, self._loop.wall_ms()))
+        if not self._at_work:
+            self._at_work = True
+            self._loop.do_in_parts(self)
+
+    def go_on(self) -> bool:
+        """Tell of some; whether these were the last."""
+        waiting = self._waiting
+        for _ in range(min(TURN_EVENTS, len(waiting))):
+            event = waiting.popleft()
+            if not self._messages.wanted(self._vhost, EVENT_EXCHANGE, event.key):
+                continue
+            headers = event.headers
+            headers["timestamp_in_ms"] = event.at_ms
+            properties = MessageProperties(
+                headers=headers, persistent=True, timestamp_ms=event.at_ms
+            )
+            self._messages.publish(self._vhost, EVENT_EXCHANGE, event.key, properties, b"")
+        if waiting:
+            return False
+        self._at_work = False
+        self._says_missed = False
+        return True
+
+    # What happens to clients, and to the node.
+
+    def connection(self, key: str, facts: ConnectionFacts, user: str, vhost: str) -> None:
+        """A connection was opened or closed."""
+        name = f"{facts.peer_host}:{facts.peer_port} -> {facts.host}:{facts.port}"
+        headers: Table = {
+            "name": name,
+            "node": self._node,
+            "client_properties": arguments_of(facts.client_properties),
+        }
+        given = facts.client_properties.get("connection_name")
+        if isinstance(given, str):
+            headers["user_provided_name"] = given
+        if key == "connection.created":
+            more: Table = {
+                "user": user,
+                "user_who_performed_action": user,
+                "vhost": vhost,
+                "auth_mechanism": facts.mechanism,
+                "protocol": "{0,9,1}",
+                "type": "network",
+                "ssl": facts.encrypted,
+                "host": facts.host,
+                "port": int(facts.port),
+                "peer_host": facts.peer_host,
+                "peer_port": int(facts.peer_port),
+                "channel_max": int(facts.channel_max),
+                "frame_max": int(facts.frame_max),
+                "timeout": int(facts.heartbeat_s),
+                "connected_at": int(facts.connected_ms),
+            }
+            headers.update(more)
+        self.add(key, headers)
+
+    def channel(self, key: str, connection: str, number: i64, user: str, vhost: str) -> None:
+        """A channel was opened or closed."""
+        self.add(
+            key,
+            {
+                "name": f"{connection} ({number})",
+                "number": int(number),
+                "user": user,
+                "user_who_performed_action": user,
+                "vhost": vhost,
+            },
+        )
+
+    def login(self, user: str, host: str, succeeded: bool) -> None:
+        """A client has said who it is."""
+        headers: Table = {"name": user, "connection_type": "network", "peer_host": host}
+        if not succeeded:
+            headers["error"] = f"user '{user}' - invalid credentials"
+        self.add(f"user.authentication.{'success' if succeeded else 'failure'}", headers)
+
+    def alarm(self, source: str, raised: bool) -> None:
+        """The node got short of something, or has enough again."""
+        key = "alarm.set" if raised else "alarm.cleared"
+        self.add(key, {"source": source, "node": self._node})
+
+    # Changes of the tables.
+
+    def changed(self, command: commands.Command, outcome: Outcome) -> None:
+        """A change that was asked of this node is in force."""
+        created = outcome.created_queue
+        if created is not None:
+            self.add(
+                "queue.created",
+                {
+                    "name": created.name,
+                    "vhost": created.vhost,
+                    "type": f"rabbit_{created.type.name}_queue",
+                    "durable": created.durable,
+                    "auto_delete": created.auto_delete,
+                    "exclusive": created.exclusive_owner != 0,
+                    "arguments": arguments_of(created.arguments),
+                },
+            )
+        self.cascaded(outcome)
+        if outcome.changed:
+            self._changed_topology(command)
+            self._changed_access(command)
+            self._changed_parameters(command)
+
+    def cascaded(self, outcome: Outcome) -> None:
+        """Queues and exchanges have gone, with others or by themselves."""
+        for queue in outcome.deleted_queues:
+            headers: Table = {"name": queue.name, "vhost": queue.vhost}
+            headers["type"] = f"rabbit_{queue.type.name}_queue"
+            self.add("queue.deleted", headers)
+        for exchange in outcome.deleted_exchanges:
+            self.add("exchange.deleted", {"name": exchange.name, "vhost": exchange.vhost})
+
+    def _changed_topology(self, command: commands.Command) -> None:
+        if isinstance(command, commands.DeclareExchange):
+            self.add(
+                "exchange.created",
+                {
+                    "name": command.name,
+                    "vhost": command.vhost,
+                    "type": command.kind,
+                    "durable": command.durable,
+                    "auto_delete": command.auto_delete,
+                    "internal": command.internal,
+                    "arguments": arguments_of(command.arguments),
+                },
+            )
+        elif isinstance(command, commands.BindingCommand):
+            bound = isinstance(command, commands.Bind)
+            self.add(
+                "binding.created" if bound else "binding.deleted",
+                {
+                    "vhost": command.vhost,
+                    "source_name": command.source,
+                    "source_kind": "exchange",
+                    "destination_name": command.destination,
+                    "destination_kind": "exchange" if command.to_exchange else "queue",
+                    "routing_key": command.routing_key,
+                    "arguments": arguments_of(command.arguments),
+                },
+            )
+        elif isinstance(command, commands.DeclareVhost):
+            self.add("vhost.created", {"name": command.name})
+        elif isinstance(command, commands.SetVhost):
+            key = "vhost.created" if command.create else "vhost.updated"
+            self.add(key, {"name": command.name, **_plain(command.properties)})
+        elif isinstance(command, commands.DeleteVhost):
+            self.add("vhost.deleted", {"name": command.name})
+        elif isinstance(command, commands.SetVhostLimits):
+            key = "vhost.limits.set" if command.limits else "vhost.limits.cleared"
+            found: Table = {"name": "limits", "vhost": command.vhost}
+            for name, most in command.limits.items():
+                found[name] = most
+            self.add(key, found)
+
+    def _changed_access(self, command: commands.Command) -> None:
+        if isinstance(command, commands.SetUser):
+            self.add("user.created", {"name": command.name})
+        elif isinstance(command, commands.DeleteUser):
+            self.add("user.deleted", {"name": command.name})
+        elif isinstance(command, commands.SetPassword):
+            key = "user.password.changed" if command.password_hash else "user.password.cleared"
+            self.add(key, {"name": command.name})
+        elif isinstance(command, commands.SetUserTags):
+            tags: list[Value] = []
+            tags.extend(command.tags)
+            self.add("user.tags.set", {"name": command.name, "tags": tags})
+        elif isinstance(command, commands.SetUserLimits):
+            found: Table = {"name": "limits", "username": command.name}
+            for name, most in command.limits.items():
+                found[name] = most
+            self.add("user.limits.set" if command.limits else "user.limits.cleared", found)
+        elif isinstance(command, commands.SetPermissions):
+            rights: Table = {"user": command.user, "vhost": command.vhost}
+            rights["configure"] = command.configure
+            rights["write"] = command.write
+            rights["read"] = command.read
+            self.add("permission.created", rights)
+        elif isinstance(command, commands.ClearPermissions):
+            self.add("permission.deleted", {"user": command.user, "vhost": command.vhost})
+        elif isinstance(command, commands.SetTopicPermissions):
+            topics: Table = {"user": command.user, "vhost": command.vhost}
+            topics["exchange"] = command.exchange
+            topics["write"] = command.write
+            topics["read"] = command.read
+            self.add("topic.permission.created", topics)
+        elif isinstance(command, commands.ClearTopicPermissions):
+            self.add("topic.permission.deleted", {"user": command.user, "vhost": command.vhost})
+
+    def _changed_parameters(self, command: commands.Command) -> None:
+        if isinstance(command, commands.SetPolicy):
+            self.add(
+                "policy.set",
+                {
+                    "name": command.name,
+                    "vhost": command.vhost,
+                    "pattern": command.pattern,
+                    "apply-to": command.apply_to,
+                    "priority": int(command.priority),
+                    "definition": _plain(command.definition),
+                },
+            )
+        elif isinstance(command, commands.ClearPolicy):
+            key = "operator.policy.cleared" if command.operator else "policy.cleared"
+            self.add(key, {"name": command.name, "vhost": command.vhost})
+        elif isinstance(command, (commands.SetParameter, commands.ClearParameter)):
+            is_set = isinstance(command, commands.SetParameter)
+            headers: Table = {"component": command.component, "name": command.name}
+            if command.vhost:
+                headers["vhost"] = command.vhost
+            self.add("parameter.set" if is_set else "parameter.cleared", headers)
+
+
+def arguments_of(arguments: Table) -> list[Value]:
+    """Arguments as RabbitMQ's events have them: a text for each, in Erlang's terms."""
+    found: list[Value] = []
+    for name, value in arguments.items():
+        found.append(f"{{{term(name)},{type_name(value)},{term(value)}}}")
+    return found
+
+
+def _plain(values: dict[str, object]) -> Table:
+    """Values of JSON as a table; those that have no place in one are left out."""
+    try:
+        return as_table(values, "properties")
+    except BrokerError:
+        return {}

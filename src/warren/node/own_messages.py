@@ -1,0 +1,102 @@
+"""The node publishes to exchanges of a vhost what it has to tell of its own accord.
+
+They take the way of a publish but for rights: the exchange may be internal, and
+nothing is made where no queue would get it. A full queue, or disk, does not hold up who caused
+them.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from warren.errors import BrokerError
+from warren.limits import FRAME_BYTES_MAX
+from warren.message.envelope import NewMessage
+from warren.message.flavours import AMQP091, content_bytes, made
+from warren.message.properties import MessageProperties
+from warren.metadata.machine import MetadataMachine
+from warren.node.queues import LocalQueues
+from warren.node.vhosts import NodeVhosts
+from warren.queues.queue import Queue
+from warren.routing.router import Router
+from warren.versions import DEAD_LETTERS
+
+HEADERS_BYTES_MAX: Final = FRAME_BYTES_MAX - 4_096
+"""What clients take in one frame of headers, whatever they agreed on with the usual maximum."""
+
+
+@final
+class OwnMessages:
+    """Publishes what one node has to tell."""
+
+    def __init__(self, metadata: MetadataMachine, queues: LocalQueues, vhosts: NodeVhosts) -> None:
+        self._metadata: MetadataMachine = metadata
+        self._queues: LocalQueues = queues
+        self._vhosts: NodeVhosts = vhosts
+
+    def wanted(self, vhost: str, exchange: str, routing_key: str) -> bool:
+        """Says whether a message would come to any queue, as far as its routing key says."""
+        tables = self._metadata.vhosts.get(vhost)
+        if tables is None or exchange not in tables.exchanges:
+            return False
+        router = tables.router
+        if router.by_message(exchange) or router.keeps(exchange):
+            return True
+        return len(router.route(exchange, routing_key)) > 0
+
+    def publish(
+        self,
+        vhost: str,
+        exchange: str,
+        routing_key: str,
+        properties: MessageProperties,
+        body: bytes,
+    ) -> bool:
+        """Publish a message; False where its properties are too large for any client."""
+        tables = self._metadata.vhosts.get(vhost)
+        if tables is None or tables.going or exchange not in tables.exchanges:
+            return True
+        if len(routing_key.encode("utf-8", "surrogateescape")) > 255:
+            routing_key = routing_key.encode("utf-8", "surrogateescape")[:255].decode(
+                "utf-8", "surrogateescape"
+            )
+        try:
+            record = made(
+                NewMessage(exchange, routing_key, properties, body),
+                self._metadata.version >= DEAD_LETTERS,
+            )
+        except BrokerError:
+            return False
+        if content_bytes(AMQP091, record, 0, True) - len(body) > HEADERS_BYTES_MAX:
+            return False
+        keepers: list[str] = []
+        names = self._route(tables.router, exchange, routing_key, properties, keepers)
+        for keeper in keepers:
+            self._vhosts.keep_recent(vhost, keeper, [record])
+        lengths = len(record).to_bytes(4, "little")
+        persistent = properties.persistent is True
+        for name in names:
+            queue = self._queue(vhost, name)
+            if queue is not None and not self._refuses(queue):
+                queue.publish(record, lengths, 1, persistent, None, AMQP091, -1)
+        return True
+
+    def _route(
+        self,
+        router: Router,
+        exchange: str,
+        routing_key: str,
+        properties: MessageProperties,
+        keepers: list[str],
+    ) -> list[str]:
+        headers = {} if properties.headers is None else properties.headers
+        if router.keeps(exchange):
+            return router.route_kept(exchange, [routing_key], headers, properties, keepers)
+        return router.route(exchange, routing_key, headers, properties)
+
+    def _queue(self, vhost: str, name: str) -> Queue | None:
+        queue = self._queues.vhost(vhost).queues.get(name)
+        return self._vhosts.use(vhost, name) if queue is None else queue
+
+    def _refuses(self, queue: Queue) -> bool:
+        return self._vhosts.disk_full and self._vhosts.stores(queue.group_id)

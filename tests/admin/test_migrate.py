@@ -1,0 +1,94 @@
+"""`warren migrate` moves queues between two brokers, and loses nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker import Broker, free_port
+from warren.__main__ import main
+from warren.client import connect
+from warren.wire.amqp091.properties import Properties
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    folder = tmp_path_factory.mktemp("migrate")
+    started = [Broker(free_port(), folder / name).start() for name in ("old", "new")]
+    yield started[0].url, started[1].url
+    for broker in started:
+        broker.stop()
+
+
+def fill(url: str, queue: str, count: int, properties: bytes = b"\x00\x00") -> None:
+    with connect(url) as connection:
+        channel = connection.channel()
+        channel.queue_declare(queue, durable=True)
+        bodies = [b"%d" % number for number in range(count)]
+        assert channel.publish_many("", queue, bodies, properties) == []
+
+
+def held(url: str, queue: str) -> list[tuple[bytes, Properties]]:
+    with connect(url) as connection:
+        channel = connection.channel()
+        found = []
+        while (got := channel.get(queue, no_ack=True)) is not None:
+            found.append((got.body, got.decoded()))
+        return found
+
+
+def test_a_queue_is_moved_in_order_with_its_properties(
+    brokers: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = brokers
+    properties = Properties(
+        headers={"n": 5, "CC": ["other"]}, delivery_mode=2, message_id="m", user_id="guest"
+    )
+    fill(old, "orders", 1_200, properties.encode())
+    fill(new, "orders", 0)
+    fill(new, "other", 0)
+    words = ["migrate", "--from", old, "--to", new, "orders"]
+    # The copies that `CC` made are in a queue that is not there.
+    assert main([*words, "--dry-run"]) == 0
+    assert capsys.readouterr().out == "orders: 1200 messages\n"
+    assert main(words) == 0
+    assert capsys.readouterr().out == "orders: moved 1200 messages\n"
+    moved = held(new, "orders")
+    assert [body for body, _ in moved] == [b"%d" % number for number in range(1_200)]
+    assert (moved[0][1].headers, moved[0][1].message_id) == ({"n": 5}, "m")
+    assert moved[0][1].user_id == "guest"
+    assert held(old, "orders") == [] == held(new, "other")
+
+
+def test_what_the_target_refuses_stays_where_it_is(
+    brokers: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = brokers
+    fill(old, "full", 10)
+    with connect(new) as connection:
+        connection.channel().queue_declare(
+            "full", durable=True, arguments={"x-max-length": 3, "x-overflow": "reject-publish"}
+        )
+    assert main(["migrate", "--from", old, "--to", new, "full"]) == 1
+    assert "full: the target refused 7 messages; they stay" in capsys.readouterr().err
+    assert len(held(old, "full")) == 10 and len(held(new, "full")) == 3
+
+
+def test_queues_have_to_be_at_both(
+    brokers: tuple[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    old, new = brokers
+    fill(old, "lone", 2)
+    definitions = tmp_path / "d.json"
+    rows = [{"name": "lone", "vhost": "/"}, {"name": "x", "vhost": "v"}]
+    definitions.write_text(json.dumps({"queues": rows}))
+    assert main(["migrate", "--from", old, "--to", new, "--definitions", str(definitions)]) == 1
+    assert "lone: " in capsys.readouterr().err
+    assert len(held(old, "lone")) == 2
+    assert main(["migrate", "--from", old, "--to", old, "lone"]) == 2
+    assert main(["migrate", "--from", old, "--to", new]) == 2
