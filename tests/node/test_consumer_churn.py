@@ -71,7 +71,7 @@ def test_a_queue_that_was_polled_and_deleted_takes_no_memory(kind: str) -> None:
         pair.settle(2)
         gc.collect()
         channel = next(iter(client.end.channels.values()))
-        return len(channel.holders) + len(channel.pollers)
+        return len(channel.served.holders) + len(channel.served.pollers)
 
     assert max(poll(60), poll(80)) <= 2 * 64
 

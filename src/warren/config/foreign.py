@@ -32,7 +32,8 @@ _ERLANG: Final = "it tunes Erlang's runtime, and Warren runs on none"
 _MNESIA: Final = "it tunes Mnesia, which Warren does not have"
 _STORE: Final = "it tunes RabbitMQ's message store; Warren has one log for all queues"
 _STANDARD_ERROR: Final = "a node logs to its standard error stream; log.level says what"
-_NO_TLS_HTTP: Final = "the HTTP API and metrics do not speak TLS: put a proxy in front of them"
+_FORMER_TLS_HTTP: Final = "RabbitMQ's older way to say it; management.ssl.port and its like count"
+_OPENSSL: Final = "what TLS negotiates is OpenSSL's choice within the versions that are named"
 _OTHER_LOGINS: Final = "users are those of the cluster itself; no other backend is asked"
 _DISCOVERY: Final = (
     "nodes find each other by cluster_formation.classic_config.nodes or by --join; there is no "
@@ -68,10 +69,10 @@ FOREIGN: Final = (
     *_all("ssl_handshake_timeout", "handshake_timeout counts for TLS, too"),
     *_all("reverse_dns_lookups", "clients are named by their addresses"),
     *_all("proxy_protocol", "clients are to connect without the PROXY protocol", True),
-    *_all("ssl_options.", "what TLS negotiates is OpenSSL's choice within ssl_options.versions"),
+    *_all("ssl_options. management.ssl. prometheus.ssl.", _OPENSSL),
     *_all("ssl_allow_poodle_attack ssl_cert_login_san_type ssl_cert_login_san_index", _LATER),
-    Foreign("auth_backends.", _OTHER_LOGINS, True, ("internal", "rabbit_auth_backend_internal")),
-    *_all("auth_ldap. auth_http. auth_oauth2. auth_cache. trust_store.", _OTHER_LOGINS),
+    *_all("auth_ldap. auth_http. auth_cache. trust_store.", _OTHER_LOGINS),
+    *_all("auth_backends. auth_oauth2.", _LATER, True),
     Foreign("anonymous_login_user", "nobody comes in without a name", False, ("none",)),
     *_all("anonymous_login_pass", "nobody comes in without a name"),
     Foreign("password_hashing_module", "passwords of new users are hashed with Argon2id or "
@@ -106,11 +107,9 @@ FOREIGN: Final = (
     Foreign("log.file", _STANDARD_ERROR, False, ("false",)),
     *_all("log.", _STANDARD_ERROR),
     *_all("management.", _LATER),
-    *_all("management.ssl. management.listener.ssl management.listener.ssl_opts.", _NO_TLS_HTTP,
-          True),
+    *_all("management.listener.ssl management.listener.ssl_opts.", _FORMER_TLS_HTTP, True),
     *_all("management.oauth_enabled management.oauth_disable_basic_auth", _OTHER_LOGINS, True),
     *_all("prometheus.", _LATER),
-    *_all("prometheus.ssl.", _NO_TLS_HTTP, True),
     *_all("definitions.tls. definitions.", "definitions are loaded from this machine's disk only",
           True),
     *_all("cluster_formation.", _DISCOVERY_TUNING),

@@ -32,7 +32,7 @@ from warren.protocols.amqp091.publishing import (
 )
 from warren.protocols.amqp091.refusals import amqp_error
 from warren.protocols.amqp091.replies import DirectReplies
-from warren.protocols.amqp091.served import Served
+from warren.protocols.amqp091.served import HandedOut
 from warren.protocols.amqp091.transactions import ChannelRecovery, Transaction
 from warren.protocols.amqp091.unsettled import TagRun, Unsettled, runs_of
 from warren.protocols.client import EndOfTurn
@@ -173,7 +173,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             connection.broker.traffic,
         )
         self.acked_to: i64 = 0
-        self._served: Served | None = None
+        self._served: HandedOut | None = None
         """What is handed out here; None as long as nobody consumed or polled."""
         self._holders_enough: i64 = HOLDERS_KEPT
         self._first_woken: i64 = 0
@@ -198,11 +198,13 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         """Where in `_kept` a method lies that was taken up and has to wait once more; else -1."""
 
     @property
-    def served(self) -> Served:
+    def served(self) -> HandedOut:
         """What is handed out here, and by whom; made when it is asked for first."""
         served = self._served
         if served is None:
-            served = self._served = Served(self.connection.output, self.number, self.vhost.tracer)
+            served = self._served = HandedOut(
+                self.connection.output, self.number, self.vhost.tracer
+            )
         return served
 
     @property

@@ -15,7 +15,7 @@ from warren.vhost.tracing import Tracer
 
 
 @final
-class Served:
+class HandedOut:
     """What is handed out on one channel, and by whom.
 
     Attributes:
