@@ -88,7 +88,7 @@ def run(words: argparse.Namespace) -> int:
                 connect(words.source, NAME) as giving,
                 connect(words.target, NAME) as taking,
             ):
-                move = Move(queue, giving.channel(), taking.channel(), target.user, words.rate)
+                move = Migration(queue, giving.channel(), taking.channel(), target.user, words.rate)
                 if words.dry_run:
                     print(f"{queue}: {move.count()} messages")
                 else:
@@ -122,7 +122,7 @@ def _named(words: argparse.Namespace, vhost: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-class Move:
+class Migration:
     """Moves one queue.
 
     Attributes:
