@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from warren.admin.service.caller import Caller
 from warren.admin.ui import figures, known, sessions
 from warren.admin.ui.charts import Asking, Chart, ChartLine, ceiling, grown
 from warren.admin.ui.collected import CHARTS_MAX, Collected
@@ -14,6 +15,7 @@ from warren.admin.ui.forms import SentForm, TypedRow, typed_row, typed_value
 from warren.admin.ui.names import packed, unpacked
 from warren.admin.ui.topology_map import draw
 from warren.admin.ui.wrong import Wrong
+from warren.metadata.grants import NEVER, Grants
 from warren.metadata.policy_keys import KEYS
 
 ODD = ("", ".", "..", "~", "~~a", "a/b", "\udcff", "é\n\x00", "%2F")
@@ -23,7 +25,12 @@ def service(*users: str) -> Any:
     records = {
         name: SimpleNamespace(name=name, password_hash=b"1", tags=["management"]) for name in users
     }
-    return SimpleNamespace(machine=SimpleNamespace(users=records))
+    node = SimpleNamespace(monotonic_ms=lambda: 1_000)
+    return SimpleNamespace(machine=SimpleNamespace(users=records), node=node)
+
+
+def user(name: str) -> Caller:
+    return Caller(name, frozenset({"management"}))
 
 
 def test_names_come_back_as_they_were() -> None:
@@ -38,12 +45,12 @@ def test_sessions_are_bounded_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(sessions.time, "monotonic", lambda: now[0])
     here, all_of = service("a", "b", "c", "d"), sessions.Sessions()
-    first, second = all_of.begin(here, "a"), all_of.begin(here, "a")
+    first, second = all_of.begin(here, user("a")), all_of.begin(here, user("a"))
     assert all_of.find(first.token) is first
     # One of the user's own goes, the one that was used longest ago.
-    third = all_of.begin(here, "a")
+    third = all_of.begin(here, user("a"))
     assert all_of.find(second.token) is None
-    others = [all_of.begin(here, user) for user in "bcd"]
+    others = [all_of.begin(here, user(name)) for name in "bcd"]
     assert len(all_of) == 4 and all_of.find(first.token) is None
     now[0] = sessions.IDLE_SECONDS
     assert all_of.find(third.token) is third
@@ -59,12 +66,27 @@ def test_sessions_are_bounded_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_session_is_of_a_user_as_they_were() -> None:
     here, all_of = service("a"), sessions.Sessions()
-    session = all_of.begin(here, "a")
-    assert session.caller(here) == ("a", frozenset({"management"}))
+    session = all_of.begin(here, user("a"))
+    assert session.caller(here) == user("a")
     here.machine.users["a"].password_hash = b"2"
     assert session.caller(here) is None
     assert session.caller(service()) is None
     assert session.made_form(session.form_token) and not session.made_form("é")
+
+
+def test_a_session_by_token_is_of_its_bearer_and_not_of_a_user_of_that_name() -> None:
+    """The tables have an administrator of the name that the token has, too."""
+    here, all_of = service("a"), sessions.Sessions()
+    here.machine.users["a"].tags = ["administrator"]
+    grants = Grants("a", ["management"], [], 1_001)
+    session = all_of.begin(here, Caller("a", frozenset(grants.tags), grants))
+    found = session.caller(here)
+    assert found is not None and found.tags == {"management"} and found.grants is grants
+    here.node.monotonic_ms = lambda: 1_001
+    assert session.caller(here) is None
+    lasting = Grants("nobody", ["management"], [], NEVER)
+    session = all_of.begin(here, Caller("nobody", frozenset(lasting.tags), lasting))
+    assert session.caller(here) is not None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from warren.admin.service.caller import MONITORING, Caller
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import Row
 from warren.admin.service.service import AdminService, LoginCounts
-from warren.metadata.grants import Grants
+from warren.metadata.grants import NEVER, Grants
 from warren.node.logins import LoginCallback
 
 
@@ -95,6 +95,14 @@ def log_in_by_token(service: AdminService, token: str) -> Caller | None:
 def bearer_of(grants: Grants) -> Caller:
     """The bearer of a token as who asks."""
     return Caller(grants.user, frozenset(grants.tags), grants)
+
+
+def has_expired(service: AdminService, caller: Caller) -> bool:
+    """Whether the token of a user who asks has ended; there may be none."""
+    grants = caller.grants
+    if grants is None or grants.expires_ms == NEVER:
+        return False
+    return service.node.monotonic_ms() >= grants.expires_ms
 
 
 def caller_of(service: AdminService, name: str) -> Caller | None:

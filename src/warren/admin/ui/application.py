@@ -171,7 +171,7 @@ class WebPages:
         before = self._session(scope)
         if before is not None:
             self._sessions.end(before.token)
-        session = self._sessions.begin(self._service, caller.name)
+        session = self._sessions.begin(self._service, caller)
         await self.redirect(to, scope, send, [cookie_header(scope, session.token)])
 
     async def _send_login(

@@ -8,7 +8,7 @@ import time
 from typing import Final, Literal, NamedTuple
 
 from warren.admin.service.caller import Caller
-from warren.admin.service.logins import caller_of
+from warren.admin.service.logins import caller_of, has_expired
 from warren.admin.service.service import AdminService
 from warren.admin.ui.collected import Collected
 
@@ -45,13 +45,14 @@ class BrowserSession:
         begun, seen: When it began, and when it was last used; of the monotonic clock.
     """
 
-    def __init__(self, user: str, password_hash: bytes) -> None:
+    def __init__(self, caller: Caller, password_hash: bytes) -> None:
         self.token = secrets.token_urlsafe(TOKEN_BYTES)
         self.form_token = secrets.token_urlsafe(TOKEN_BYTES)
-        self.user = user
+        self.user = caller.name
         self.notices: list[Notice] = []
         self.collected = Collected()
         self.begun = self.seen = time.monotonic()
+        self._caller = caller
         self._password_hash = password_hash
 
     def tell(self, kind: Literal["done", "wrong"], text: str) -> None:
@@ -68,7 +69,13 @@ class BrowserSession:
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.form_token.encode())
 
     def caller(self, service: AdminService) -> Caller | None:
-        """The user as who asks now; None once they are gone, or have another password."""
+        """The user as who asks now; None once they are gone, or have another password.
+
+        Who came by a token may do what that says until it expires, and never what the tables say
+        of a user of that name.
+        """
+        if self._caller.grants is not None:
+            return None if has_expired(service, self._caller) else self._caller
         record = service.machine.users.get(self.user)
         if record is None or bytes(record.password_hash) != self._password_hash:
             return None
@@ -85,15 +92,16 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, service: AdminService, user: str) -> BrowserSession:
+    def begin(self, service: AdminService, caller: Caller) -> BrowserSession:
         """Begin a session of a user who has shown who they are."""
         self._forget_old()
-        own = [each.token for each in self._sessions.values() if each.user == user]
+        own = [each.token for each in self._sessions.values() if each.user == caller.name]
         if len(own) >= SESSIONS_OF_USER_MAX:
             self.end(own[0])
         elif len(self._sessions) >= SESSIONS_MAX:
             self.end(next(iter(self._sessions)))
-        session = BrowserSession(user, bytes(service.machine.users[user].password_hash))
+        record = None if caller.grants is not None else service.machine.users.get(caller.name)
+        session = BrowserSession(caller, b"" if record is None else bytes(record.password_hash))
         self._sessions[session.token] = session
         return session
 
