@@ -69,6 +69,7 @@ def test_users_vhosts_permissions_and_limits_from_the_first_to_the_last(asked: B
         "tags": ["a", "b"],
         "default_queue_type": "quorum",
         "protected_from_deletion": False,
+        "tracing": False,
     }
     with pytest.raises((ProbableAccessDeniedError, ConnectionClosedByBroker)):
         connect(asked, "app", "secret", "v")
