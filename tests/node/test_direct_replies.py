@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import warren
 from tests.node.pair import Client, Pair, sealed
 from tests.node.test_versions import restart, three
 from warren.node.direct_replies import BACKLOG_BYTES_MAX, SEEK_MS_MAX, TELL_MS
@@ -191,6 +192,7 @@ def told(pair: Pair) -> list[str]:
     return [text for text in pair.b.warnings if "direct replies" in text]
 
 
+@pytest.mark.skipif(warren.COMPILED, reason="replaces a function of the node")
 def test_a_declare_ends_where_no_answer_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = Pair()
     _, address = asking(pair, "a")

@@ -97,9 +97,9 @@ def bearer_of(grants: Grants) -> Caller:
     return Caller(grants.user, frozenset(grants.tags), grants)
 
 
-def has_expired(service: AdminService, caller: Caller) -> bool:
+def has_expired(service: AdminService, bearer: Caller) -> bool:
     """Whether the token of a user who asks has ended; there may be none."""
-    grants = caller.grants
+    grants = bearer.grants
     if grants is None or grants.expires_ms == NEVER:
         return False
     return service.node.monotonic_ms() >= grants.expires_ms

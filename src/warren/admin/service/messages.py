@@ -32,6 +32,7 @@ from warren.message.properties import MessageProperties
 from warren.metadata.plain_tables import as_table, plain
 from warren.protocols.broker import ALARM_MEMORY, ELSEWHERE_SHIFT
 from warren.queues.publishing import Publisher, PublishRun
+from warren.queues.traffic import ExchangeUse
 from warren.vhost.getting import TakenMessage, Taker
 from warren.vhost.routes import Route
 
@@ -307,13 +308,19 @@ class PuttingIn:
         told = asyncio.Event()
         run = PublishRun(Confirmed(told.set), 0, 1, len(route.queues))
 
+        traffic = service.node.traffic
+        use = ExchangeUse(exchange, traffic.of_exchange(self._vhost, exchange), handle.traffic)
         replied: list[bool] = []
 
         def handed_over() -> bool:
-            traffic = handle.traffic
-            traffic.published += 1
+            traffic.received += 1
+            traffic.with_confirms += 1
+            traffic.sizes.add(len(body))
+            traffic.routed += len(route.queues)
+            use.published(1)
+            use.exchange.routed += len(route.queues)
             if route.reply is None and not route.queues:
-                traffic.returned += 1
+                use.unroutable(1, True)
             if handle.tracer.on:
                 size = len(record).to_bytes(4, "little")
                 handle.trace_published(self._user, 0, route, AMQP091, record, size)
@@ -340,7 +347,7 @@ class PuttingIn:
             ) from None
         if run.refused or run.rejected is not None:
             raise Refusal(PRECONDITION_FAILED, "a queue has no room for the message")
-        handle.traffic.confirmed += 1
+        use.confirmed(1)
         return True
 
 
