@@ -72,6 +72,8 @@ class Healing:
         world.until(ANSWER_MS, "requests and publishes are not answered", self._answered)
         world.until(ANSWER_MS, "the members do not agree", self._agreed)
         world.until(ANSWER_MS, "nodes that are heard stay suspected", self._trusted)
+        # What passes at most once between nodes is lost with a link.
+        world.until(ANSWER_MS, "nodes that are up have no link", self._linked)
         told = "who held messages for too long is not told"
         world.until(ANSWER_MS, told, world.all_told)
         self._leave()
@@ -99,6 +101,20 @@ class Healing:
             for site in world.running():
                 found = world.queue_on(site, queue)
                 if found is not None and found.fifo.suspects:
+                    return False
+        return True
+
+    def _linked(self) -> bool:
+        """Whether all nodes of the cluster that are up can send each other something."""
+        running = self._world.running()
+        for site in running:
+            node, peers = site.node, site.peers
+            assert node is not None and peers is not None
+            for other in running:
+                if other is site or other.name not in node.metadata.nodes:
+                    continue
+                link = peers.links.get(other.name)
+                if link is None or not link.up or link.target_life != other.life:
                     return False
         return True
 
