@@ -200,7 +200,7 @@ PLANTED: dict[Any, Where] = {
     leads_nowhere: Where(1, 200, (LOSE,), ROUTED),
     answers_somebody: Where(1, 200, (LOSE,), TALKING),
     answers_twice: Where(1, 200, (LOSE,), TALKING),
-    address_outlives_its_channel: Where(1, 300, (LOSE,), TALKING),
+    address_outlives_its_channel: Where(2, 300, (LOSE,), TALKING),
     favours_nobody: Where(1, 200, (LOSE,), TALKING),
 }
 """With each bug where it shows soon; see `hunt`."""

@@ -225,17 +225,6 @@ def forgets_what_polls_were_given() -> Undo:
     return undo
 
 
-def finds_no_answers() -> Undo:
-    """A poll whose answer a state has swallowed is made anew, whatever it was handed."""
-    undone = (states_only(), replace(polls.Polls, "_news", lambda *_: None))
-
-    def undo() -> None:
-        for each in undone:
-            each()
-
-    return undo
-
-
 PLANTED: dict[Any, Where] = {
     stays_with_the_lost: Where(4, 200, (KILL, CUT), SPREAD),
     applies_again: Where(4, 200, (KILL, CUT), SPREAD),
@@ -246,7 +235,6 @@ PLANTED: dict[Any, Where] = {
     skips_an_entry: Where(1, 100, (CUT,), OBSERVED),
     counts_no_bytes: Where(1, 100, (CUT,), OBSERVED),
     forgets_what_polls_were_given: Where(56, 200, (CUT,), POLLED),
-    finds_no_answers: Where(169, 200, (CUT,), POLLED),
-    keeps_its_session: Where(28, 200, (CUT, PARTITION), OBSERVED),
+    keeps_its_session: Where(71, 200, (CUT, PARTITION), OBSERVED),
 }
 """With each bug where it shows soon; see `hunt`."""

@@ -236,7 +236,7 @@ PLANTED = {
     counts_learners: Where(10, 150, (REPLACE, MEMBERS, POWER)),
     half_is_enough: Where(),
     commits_unvalidated: Where(1, 150, (KILL, PARTITION, TRANSFER), HASTY),
-    doubled_append_cuts: Where(3),
+    doubled_append_cuts: Where(21),
     configured_at_commit: Where(1),
 }
 """With each bug where it shows soon; see `hunt`."""
