@@ -182,6 +182,10 @@ class Stage:
         """Whether nobody holds anything of a queue, and nothing of it waits or returns."""
         raise AssertionError("a stage defines at_rest")
 
+    def ready_in(self, queue: QueueState) -> int:
+        """Messages that are ready in a queue, by the copy with most."""
+        raise AssertionError("a stage defines ready_in")
+
     def change_tables(self, site: str, command: Command) -> None:
         """Have the tables changed through a node, in a while or never."""
         raise AssertionError("a stage defines change_tables")

@@ -391,6 +391,11 @@ class World(Stage):
         found = self.queue_of(queue)
         return found is not None and is_at_rest(found.fifo)
 
+    def ready_in(self, queue: QueueState) -> int:
+        """By the node's queue."""
+        found = self.queue_of(queue)
+        return 0 if found is None else int(found.fifo.ready_count())
+
     def may_refuse(self, message: Message) -> bool:
         """The disk was full, now or since it was handed over."""
         node = self.node

@@ -855,6 +855,11 @@ class ClusterWorld(Stage):
         here = [each for each in found if each is not None]
         return bool(here) and all(is_at_rest(each.fifo) for each in here)
 
+    def ready_in(self, queue: QueueState) -> int:
+        """By all copies of it."""
+        found = [self.queue_on(site, queue) for site in self.running()]
+        return max((int(each.fifo.ready_count()) for each in found if each is not None), default=0)
+
     def change_tables(self, site: str, command: Command) -> None:
         """By a command that this node submits."""
         self.submit(self.sites[site], command)
