@@ -27,6 +27,7 @@ from warren.node.store import METADATA_GROUP
 from warren.queues.fifo_queue import FifoQueue
 
 if TYPE_CHECKING:
+    from sim.cluster.network import Link
     from sim.cluster.site import Site
     from sim.cluster.world import ClusterWorld
 
@@ -41,6 +42,8 @@ DRAIN_MOST: Final = 1_000
 """or so many: each may cost two reads of a slow disk at the other end of a slow link."""
 QUIET_MS: Final = 20_000
 SILENCE_MS: Final = 3_000
+STABLE_MS: Final = 1_000
+"""For so long links have to stay, until nothing is under way that would break them."""
 LOOK_MS: Final = 1_000
 """How long a queue that is in use when it is looked at may stay after that, at least."""
 GONE_MS: Final = 5_000
@@ -56,6 +59,9 @@ class Healing:
         self._actors: list[Actor] = []
         self._talked = 0
         self._silent_since = 0
+        self._links: list[Link] = []
+        self._linked_since = 0
+        """Since when they are all there is."""
         self._bound = 0
         """So many messages may be left when they are looked at next."""
 
@@ -105,8 +111,12 @@ class Healing:
         return True
 
     def _linked(self) -> bool:
-        """Whether all nodes of the cluster that are up can send each other something."""
+        """Whether all nodes of the cluster that are up are linked, by links that stay.
+
+        What was damaged on its way before the faults ended breaks a link a little later.
+        """
         running = self._world.running()
+        links: list[Link] = []
         for site in running:
             node, peers = site.node, site.peers
             assert node is not None and peers is not None
@@ -116,7 +126,12 @@ class Healing:
                 link = peers.links.get(other.name)
                 if link is None or not link.up or link.target_life != other.life:
                     return False
-        return True
+                links.append(link)
+        now = self._world.now_ms()
+        if links != self._links:
+            self._links = links
+            self._linked_since = now
+        return now - self._linked_since >= STABLE_MS
 
     def _bury(self) -> None:
         """All that died has to arrive."""
