@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from warren.admin.service.rows import Listener
 from warren.admin.service.service import AdminService
@@ -41,6 +41,24 @@ ANY_INTERFACE = "[::]"
 AMQP_PURPOSE = "AMQP 0-9-1"
 HTTP_PURPOSE = "HTTP API"
 METRICS_PURPOSE = "Prometheus metrics"
+
+
+class WebWords(NamedTuple):
+    """How something that is listened for over HTTP is told of.
+
+    Attributes:
+        what: What is listened for.
+        option: What names another port.
+        lost: What there is without it.
+    """
+
+    what: str
+    option: str
+    lost: str
+
+
+API = WebWords("HTTP", "--management-port", "is no HTTP API")
+SCRAPES = WebWords("scrapes", "prometheus.tcp.port", "are no metrics")
 
 
 class Listeners:
@@ -129,32 +147,15 @@ class Listeners:
 
             return lambda: HttpListener(Application(service), connections_max)
 
-        encrypted = management_tls(self._config)
+        config = self._config
+        encrypted = management_tls(config)
         if encrypted is not None:
             await self._listen_over_tls(load, encrypted)
-        if management_plain(self._config):
-            self._http = await self._listen_for_web(load)
+        if management_plain(config):
+            asked = config.management_port > 0
+            self._http = await self._listen_for_web(load, management_address(config), asked, API)
         if self._http is not None or encrypted is not None:
             self._sampling = self._loop.create_task(service.statistics.run())
-
-    async def _listen_for_web(
-        self, load: Callable[[], Callable[[], Answering]]
-    ) -> LateListener | None:
-        """Listen for the HTTP API without TLS; None where another has a port nobody asked for."""
-        host, port = management_address(self._config)
-        listener = LateListener(self._loop, load)
-        try:
-            await listener.listen(host, port, HTTP_BACKLOG)
-        except OSError as error:
-            text = f"cannot listen for HTTP on {host or '*'}:{port}: {why_not_listening(error)}"
-            if self._config.management_port > 0:
-                raise ConfigError(text.replace("--port", "--management-port")) from error
-            log.warning(
-                "%s; until --management-port names a free port, there is no HTTP API",
-                text.partition(";")[0],
-            )
-            return None
-        return listener
 
     async def listen_for_scrapes(self, service: AdminService) -> None:
         """Let Prometheus ask for metrics, unless that is switched off.
@@ -184,20 +185,40 @@ class Listeners:
             await self._listen_over_tls(load, encrypted)
         if not prometheus_plain(config):
             return
-        host, port = prometheus_address(config)
+        asked = config.prometheus_port > 0
+        address = prometheus_address(config)
+        self._metrics = await self._listen_for_web(load, address, asked, SCRAPES)
+
+    async def _listen_for_web(
+        self,
+        load: Callable[[], Callable[[], Answering]],
+        address: tuple[str, int],
+        asked: bool,
+        words: WebWords,
+    ) -> LateListener | None:
+        """Listen without TLS; None where another process has a port that nobody asked for.
+
+        Args:
+            load: Imports what answers, see `LateListener`.
+            asked: Whether the configuration names the port.
+        """
+        host, port = address
         listener = LateListener(self._loop, load)
         try:
             await listener.listen(host, port, HTTP_BACKLOG)
         except OSError as error:
-            text = f"cannot listen for scrapes on {host or '*'}:{port}: {why_not_listening(error)}"
-            if config.prometheus_port > 0:
-                raise ConfigError(text.replace("--port", "prometheus.tcp.port")) from error
+            text = f"cannot listen for {words.what} on {host or '*'}:{port}: "
+            text += why_not_listening(error)
+            if asked:
+                raise ConfigError(text.replace("--port", words.option)) from error
             log.warning(
-                "%s; until prometheus.tcp.port names a free port, there are no metrics",
+                "%s; until %s names a free port, there %s",
                 text.partition(";")[0],
+                words.option,
+                words.lost,
             )
-            return
-        self._metrics = listener
+            return None
+        return listener
 
     async def _listen_over_tls(
         self, load: Callable[[], Callable[[], HttpListener]], where: WebTls

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from warren.config.client_tls import ClientTls
 from warren.config.config import (
@@ -73,42 +73,32 @@ class WebTls(NamedTuple):
 
 def management_tls(config: ServerConfig) -> WebTls | None:
     """Where the HTTP API listens over TLS, if it does."""
-    if not config.management_ssl_port:
-        return None
-    host = config.management_ssl_host
-    return WebTls(
-        bind_host(config) if host is None else host,
-        config.management_ssl_port,
-        ClientTls(
-            config.management_ssl_certfile,
-            config.management_ssl_keyfile,
-            config.management_ssl_password,
-            config.management_ssl_cacertfile,
-            config.management_ssl_verify == "verify_peer",
-            config.management_ssl_fail_if_no_peer_cert,
-            config.management_ssl_versions,
-        ),
-    )
+    return _web_tls(config, "management")
 
 
 def prometheus_tls(config: ServerConfig) -> WebTls | None:
     """Where scrapes of metrics are answered over TLS, if they are."""
-    if not config.prometheus_ssl_port:
+    return _web_tls(config, "prometheus")
+
+
+def _web_tls(config: ServerConfig, name: str) -> WebTls | None:
+    """By the settings whose fields begin with `name`."""
+    def field(of: str) -> Any:
+        return getattr(config, f"{name}_ssl_{of}")
+
+    if not field("port"):
         return None
-    host = config.prometheus_ssl_host
-    return WebTls(
-        bind_host(config) if host is None else host,
-        config.prometheus_ssl_port,
-        ClientTls(
-            config.prometheus_ssl_certfile,
-            config.prometheus_ssl_keyfile,
-            config.prometheus_ssl_password,
-            config.prometheus_ssl_cacertfile,
-            config.prometheus_ssl_verify == "verify_peer",
-            config.prometheus_ssl_fail_if_no_peer_cert,
-            config.prometheus_ssl_versions,
-        ),
+    tls = ClientTls(
+        field("certfile"),
+        field("keyfile"),
+        field("password"),
+        field("cacertfile"),
+        field("verify") == "verify_peer",
+        field("fail_if_no_peer_cert"),
+        field("versions"),
     )
+    host = field("host")
+    return WebTls(bind_host(config) if host is None else host, field("port"), tls)
 
 
 def tokens_from(config: ServerConfig) -> TokenSettings | None:

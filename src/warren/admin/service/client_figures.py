@@ -26,11 +26,8 @@ CHANNELS_MAX: Final = 500
 """Of so many there are samples: 2 MB and 7 MB where all of them are busy all the time."""
 
 OCTETS: Final = ("recv_oct", "send_oct")
-CHANNEL_COUNTERS: Final = (
-    "publish",
-    "confirm",
-    "return_unroutable",
-    "drop_unroutable",
+PUBLISHED: Final = ("publish", "confirm", "return_unroutable", "drop_unroutable")
+SERVED: Final = (
     "deliver",
     "deliver_no_ack",
     "get",
@@ -40,9 +37,8 @@ CHANNEL_COUNTERS: Final = (
     "redeliver",
     "deliver_get",
 )
-"""What is counted of a channel, in RabbitMQ's words."""
-PUBLISHED_COUNTERS: Final = 4
-"""So many of them are about what it published."""
+CHANNEL_COUNTERS: Final = (*PUBLISHED, *SERVED)
+"""What is counted of a channel, in RabbitMQ's words: what it published, and what it got."""
 KEPT_MAX: Final = 500
 """Of so many samples are kept because they are asked for."""
 
@@ -74,11 +70,11 @@ class ClientFigure(msgspec.Struct, kw_only=True):
 
 def channel_values(facts: ChannelFacts) -> Values:
     """What a channel has counted, in the order of `CHANNEL_COUNTERS`."""
-    published = [0] * PUBLISHED_COUNTERS
+    published = [0] * len(PUBLISHED)
     for use in facts.published:
         for place, count in enumerate(published_values(use.own)):
             published[place] += count
-    served = [0] * (len(CHANNEL_COUNTERS) - PUBLISHED_COUNTERS)
+    served = [0] * len(SERVED)
     for got in facts.served:
         for place, count in enumerate(served_values(got.own)):
             served[place] += count

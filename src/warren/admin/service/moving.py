@@ -6,8 +6,8 @@ ends in between, one may be there twice. What is not wanted stays held until the
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import Annotated, Any, Literal
+from collections.abc import AsyncGenerator, Mapping
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -26,6 +26,8 @@ TARGETS_MAX = 1_000
 """Exchanges that are counted apart, and routing keys of each."""
 DEATHS = "x-death"
 Way = Literal["queue", "exchange", "died_in", "published_to"]
+WAYS: Final[Mapping[str, Way]] = {way: way for way in get_args(Way)}
+"""The ways, as text has them."""
 
 
 class Death(msgspec.Struct, frozen=True):

@@ -12,7 +12,14 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from warren.admin.service.client_figures import ClientFigures, published_values, served_values
+from warren.admin.service.client_figures import (
+    CHANNEL_COUNTERS,
+    PUBLISHED,
+    SERVED,
+    ClientFigures,
+    published_values,
+    served_values,
+)
 from warren.admin.service.history import BASIC, GLOBAL, SampleStore
 from warren.admin.service.slices import Slices
 from warren.node.node import Node
@@ -22,23 +29,12 @@ from warren.queues.traffic import PublishedTraffic, ServedTraffic, Traffic
 SAMPLE_SECONDS: Final = 5.0
 """RabbitMQ's `collect_statistics_interval`."""
 
-COUNTERS: Final = (
-    "publish",
-    "deliver",
-    "deliver_no_ack",
-    "get",
-    "get_no_ack",
-    "get_empty",
-    "ack",
-    "redeliver",
-    "deliver_get",
-)
+COUNTERS: Final = ("publish", *SERVED)
 """What is counted, in RabbitMQ's words."""
 LENGTHS: Final = ("messages_ready", "messages_unacknowledged", "messages")
 
-PUBLISHED: Final = ("publish", "confirm", "return_unroutable", "drop_unroutable")
-"""What is counted of a vhost in the place of what its queues had published to them."""
-VHOST_COUNTERS: Final = (*PUBLISHED, *COUNTERS[1:])
+VHOST_COUNTERS: Final = CHANNEL_COUNTERS
+"""Of a vhost, what its channels count: `publish` is what was published to it, not its queues."""
 EXCHANGE_COUNTERS: Final = ("publish_in", "publish_out")
 EXCHANGE_NOTHING: Final = (0,) * len(EXCHANGE_COUNTERS)
 CHURN: Final = (

@@ -285,7 +285,7 @@ class Shape:
         )
 
     def is_checked(self, properties: bytes) -> bool:
-        """Whether a message with these properties, and that route, is of the run before it."""
+        """Whether properties are those of the message before, and of its run without a look."""
         return properties == self.properties and not self.alone
 
     def resolve(self, method: bytes) -> None:

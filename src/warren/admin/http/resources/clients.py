@@ -14,9 +14,9 @@ from warren.admin.http.ranges import NO_RANGES, Ranges, detailed
 from warren.admin.service import clients, details, visible
 from warren.admin.service.caller import POLICYMAKER, sees_all
 from warren.admin.service.client_figures import (
-    CHANNEL_COUNTERS,
     OCTETS,
-    PUBLISHED_COUNTERS,
+    PUBLISHED,
+    SERVED,
     ClientFigure,
 )
 from warren.admin.service.rows import ChannelRow, ConnectionRow, ConsumerRow
@@ -25,8 +25,6 @@ CLOSED = "Closed via management plugin"
 """What clients are told where the request gives no reason, in RabbitMQ's words."""
 NO_FIGURES: Mapping[str, ClientFigure] = {}
 NO_RATES = (0.0,) * len(OCTETS)
-PUBLISHED = CHANNEL_COUNTERS[:PUBLISHED_COUNTERS]
-SERVED = CHANNEL_COUNTERS[PUBLISHED_COUNTERS:]
 
 Row = TypeVar("Row")
 

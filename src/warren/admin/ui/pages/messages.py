@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any, Final
 
 from warren.admin.http.resources import exchanges, queues
-from warren.admin.service.moving import Choice, Death, Destination, death_of
+from warren.admin.service.moving import WAYS, Choice, Death, Destination, death_of
 from warren.admin.ui import figures
 from warren.admin.ui.asking import PageRequest, Shown, WebPage, WentOn
 from warren.admin.ui.lists import listed_rows
@@ -145,7 +145,7 @@ async def move(asked: PageRequest) -> Shown:
 async def begin_move(asked: PageRequest) -> WentOn:
     """Begin a move, or try one."""
     form = asked.form
-    way = form.text("way", "queue")
+    way = WAYS.get(form.text("way", "queue"))
     name = form.text("target")
     found = await asked.api(queues.one_queue, variables(asked))
     ready = found.get("messages_ready") or 0
@@ -155,7 +155,7 @@ async def begin_move(asked: PageRequest) -> WentOn:
     rate = form.number("rate", "Messages a second", 0)
     if not 0 <= rate <= 1_000_000:
         raise Wrong(400, "Messages a second: 0 for as fast as it goes, or up to 1,000,000.")
-    if way not in ("queue", "exchange", "died_in", "published_to"):
+    if way is None:
         raise Wrong(400, "Say where the messages are to go.")
     if way == "queue":
         await asked.api(queues.one_queue, {"vhost": asked["vhost"], "queue": name})
@@ -170,7 +170,7 @@ async def begin_move(asked: PageRequest) -> WentOn:
         asked.caller,
         asked["vhost"],
         asked["name"],
-        Destination(way=way, name=name, routing_key=key or None),  # type: ignore[arg-type]
+        Destination(way=way, name=name, routing_key=key or None),
         Choice(
             reason=_chosen(asked, "reason"),
             queue=_chosen(asked, "died_in"),
