@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +13,7 @@ from warren.admin.service.caller import Caller
 from warren.admin.ui import figures, known, sessions
 from warren.admin.ui.charts import Asking, Chart, ChartLine, ceiling, grown
 from warren.admin.ui.collected import CHARTS_MAX, Collected
+from warren.admin.ui.drawing import Drawing
 from warren.admin.ui.forms import SentForm, TypedRow, typed_row, typed_value
 from warren.admin.ui.names import packed, unpacked
 from warren.admin.ui.topology_map import draw
@@ -31,6 +34,27 @@ def service(*users: str) -> Any:
 
 def user(name: str) -> Caller:
     return Caller(name, frozenset({"management"}))
+
+
+def test_templates_are_read_once_and_not_on_the_event_loop() -> None:
+    drawing = Drawing()
+    threads: list[int] = []
+    read = drawing._environment.loader.get_source
+
+    def noted(environment: Any, name: str) -> Any:
+        threads.append(threading.get_ident())
+        return read(environment, name)
+
+    drawing._environment.loader.get_source = noted
+    values = {"error": "", "user": "", "to": "/", "cluster": "c", "static_version": "1"}
+
+    async def both() -> list[bytes]:
+        return await asyncio.gather(*(drawing.draw("login.html", values) for _ in range(2)))
+
+    pages = asyncio.run(both())
+    assert pages[0] == pages[1] and b"<form" in pages[0]
+    assert len(threads) == len(drawing._environment.list_templates())
+    assert threading.get_ident() not in threads
 
 
 def test_names_come_back_as_they_were() -> None:

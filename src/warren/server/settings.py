@@ -83,6 +83,7 @@ def prometheus_tls(config: ServerConfig) -> WebTls | None:
 
 def _web_tls(config: ServerConfig, name: str) -> WebTls | None:
     """By the settings whose fields begin with `name`."""
+
     def field(of: str) -> Any:
         return getattr(config, f"{name}_ssl_{of}")
 

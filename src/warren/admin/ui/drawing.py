@@ -1,7 +1,11 @@
-"""Templates to bytes: drawn in parts, so that a long table keeps no client of the node waiting."""
+"""Templates to bytes, so that no client of the node waits for a page.
+
+Templates are read on a thread when the first page is drawn, and pages are drawn in parts.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,8 +45,19 @@ class Drawing:
             path=path, percent=figures.percent, value_types=forms.TYPES, known=known
         )
 
+        self._reading: asyncio.Task[None] | None = None
+
+    def _read_all(self) -> None:
+        """Compile all templates: one by one on the event loop, each would stop it for a moment."""
+        for name in self._environment.list_templates():
+            self._environment.get_template(name)
+
     async def draw(self, template: str, values: dict[str, Any]) -> bytes:
         """A page in UTF-8; bytes of names that are none are shown as replacements."""
+        reading = self._reading
+        if reading is None or (reading.done() and reading.exception() is not None):
+            reading = self._reading = asyncio.create_task(asyncio.to_thread(self._read_all))
+        await asyncio.shield(reading)
         slices = Slices()
         parts: list[str] = []
         for part in self._environment.get_template(template).generate(values):
