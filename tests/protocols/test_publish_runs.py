@@ -341,3 +341,17 @@ def test_messages_before_one_that_is_refused_are_taken() -> None:
     (told,) = line.wait(1, spec.ChannelClose)
     assert isinstance(told.method, spec.ChannelClose) and told.method.reply_code == 406
     assert [told.body for told in line.drain("two", channel=2)] == [b"first", b"second"]
+
+
+def test_a_life_begins_when_a_message_comes_and_not_with_the_turn_before() -> None:
+    """A node at rest, or one that was stopped, has had its last turn long before."""
+    line = prepare(Pair(alone=True), [PLAIN, PLAIN])
+    line.pair.settle()
+    line.pair.clock.advance(1_000)
+    brief = Properties(expiration="500").encode()
+    lasting = Properties(expiration="500000").encode()
+    # The second one has the first one's batch end before the turn does.
+    frames = [*publish_frames(1, "", "one", brief, [b"brief"])]
+    frames += publish_frames(1, "", "one", lasting, [b"lasting"])
+    line.hand(b"".join(frames))
+    assert [told.body for told in line.drain("one", channel=2)] == [b"brief", b"lasting"]

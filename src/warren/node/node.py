@@ -300,6 +300,7 @@ class Node(Loop):
         """Whether more were due than one turn looks at."""
         self._warn: Callable[[str], None] = warn
         self._now_ms: int = clock.wall_ns() // NS_PER_MS
+        self._in_turn: bool = False
         self._closing: dict[int, ClientConnection] = {}
         self._dirty_queues: list[Queue] = []
         self._dirty_outputs: list[Output] = []
@@ -367,6 +368,7 @@ class Node(Loop):
         self.turn_number += 1
         self._share_input()
         self._now_ms = self._wall_ns() // NS_PER_MS
+        self._in_turn = True
         if self._going_on:
             going_on = self._going_on
             self._going_on = []
@@ -414,6 +416,7 @@ class Node(Loop):
         if self.usage.untold:
             self.usage.tell()
         self.cluster.peers.flush()
+        self._in_turn = False
         # What is left came up behind its place in this turn.
         self.needs_turn = (
             len(self._dirty_queues) > 0
@@ -606,7 +609,12 @@ class Node(Loop):
         self.repairs.stalled.append(queue)
 
     def now_ms(self) -> int:
-        """Wall time as of this turn, in milliseconds since the epoch."""
+        """Wall time as of this turn, in milliseconds since the epoch; between turns that of now.
+
+        A node at rest, or one that was stopped, had its last turn long before the event at hand.
+        """
+        if not self._in_turn:
+            self._now_ms = self._wall_ns() // NS_PER_MS
         return self._now_ms
 
     def wall_ms(self) -> int:
