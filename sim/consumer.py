@@ -358,6 +358,8 @@ class Consumer(Receiver):
         if self.world.options.favours:
             self.holder.favour = self._favour.choice(FAVOURS)
             arguments["x-priority"] = self.holder.favour
+        self.holder.since = self.world.step_number
+        self.queue.came.append((self.holder.since, self.holder.favour))
         self.call(
             spec.BasicConsume(
                 queue=self.queue.name,

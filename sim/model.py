@@ -159,6 +159,7 @@ class QueueState:
         timeout_ms: How long its consumers may hold a message; negative for ever.
         single_active: Whether one consumer at a time is served.
         active: The one that was, as far as clients can know.
+        came: At which steps consumers subscribed, each with its priority.
         lost: Whether the machine that it lived on is lost for good.
         copies: Every message that was ever published to it.
         cleared_step: Messages handed over before this step may have been purged or deleted.
@@ -188,6 +189,7 @@ class QueueState:
         self.timeout_ms = -1
         self.single_active = False
         self.active: Holder | None = None
+        self.came: list[tuple[int, int]] = []
         self.lost = False
         self.copies: list[Copy] = []
         self.cleared_step = -1
@@ -239,11 +241,12 @@ class Holder:
         subscribed: Whether it is a consumer that has not cancelled.
         told: How often it was told that it held messages for too long.
         favour: Its priority among consumers.
+        since: At which step it subscribed.
         last: The last sequence that was delivered for the first time, by publishing channel, queue
             and priority.
     """
 
-    __slots__ = ("alive", "favour", "last", "name", "subscribed", "told")
+    __slots__ = ("alive", "favour", "last", "name", "since", "subscribed", "told")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -251,6 +254,7 @@ class Holder:
         self.subscribed = False
         self.told = 0
         self.favour = 0
+        self.since = 0
         self.last: dict[tuple[int, str, int], int] = {}
 
 

@@ -63,7 +63,8 @@ class ActiveChecker(Checker):
     """Where one consumer at a time is served no other gets anything before that one is gone.
 
     Not where consumers may be timed out: another one is served before they are told. One that comes
-    with a higher priority takes the place of one that holds nothing.
+    with a higher priority takes the place of one that holds nothing. Where it is gone again by
+    then, any other of those that wait may be next.
     """
 
     def __init__(self, world: ClusterWorld) -> None:
@@ -78,7 +79,9 @@ class ActiveChecker(Checker):
             return
         if active is not None and active.alive and active.subscribed:
             self._world.closed_unread(active)
-            goes_first = holder.favour > active.favour
+            goes_first = any(
+                step > active.since and favour > active.favour for step, favour in queue.came
+            )
             if queue.active is active and queue.timeout_ms < 0 and not goes_first:
                 raise Violation(
                     f"{copy.message} of queue {queue.name} went to {holder.name}, while "
