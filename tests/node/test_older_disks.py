@@ -109,6 +109,34 @@ def test_what_was_acknowledged_by_one_that_began_anew_counts() -> None:
     pair.until(lambda: pair.b.knows("later"))
 
 
+def test_a_life_that_was_met_and_is_not_in_the_tables_here() -> None:
+    """Who misses the news of a majority has heard of the life itself, and asks for that majority."""
+    pair = three_with_messages(QUEUE, minds_seconds=True)
+    a, b, c = (pair.stations[name] for name in "abc")
+    backup = c.backup()
+    c.kill()
+    known = b.node.metadata.nodes["c"].boot
+    pair.deaf |= {("a", "b"), ("b", "a")}
+    c.start()
+    pair.until(lambda: c.node.ready and a.node.metadata.nodes["c"].boot > known)
+    a.client().declare("later")
+    pair.until(lambda: c.knows("later"))
+    pair.settle(30)
+    assert b.node.metadata.nodes["c"].boot == known
+    a.kill()
+    c.kill()
+    pair.deaf.clear()
+    c.restore(backup)
+    c.start()
+    pair.until(lambda: codes.OLDER in c.refusals)
+    pair.settle(300)
+    assert not c.node.ready
+    a.start()
+    pair.until(lambda: a.knows("later"))
+    begins_anew(pair, c, a)
+    pair.until(lambda: b.knows("later"))
+
+
 def test_a_copy_of_the_same_life() -> None:
     """It was made while the node ran, and the node never started again in between."""
     pair = three_with_messages(QUEUE, minds_seconds=True)

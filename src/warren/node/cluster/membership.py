@@ -193,6 +193,19 @@ class Membership:
             return True
         return hello.round < max(round_number, self._heard_round(hello.name, nonce))
 
+    def _note_life(self, peer: str, hello: PeerHello) -> None:
+        """A node says of its life, over its link, what tables that are old here lack (R-20).
+
+        One that is not taken in yet has nothing that others count on.
+        """
+        if not hello.life or hello.cluster_id == NO_CLUSTER:
+            return
+        known = self._pending_ups.get(peer)
+        if known is None or known.uid != hello.node_uid or known.boot < hello.boot:
+            self._pending_ups[peer] = commands.NodeUp(
+                peer, hello.node_uid, hello.life, hello.boot, hello.round
+            )
+
     def note_pending(self, command: commands.Command) -> None:
         """A start finds in the log what a node said of itself, whether that is committed or not."""
         if isinstance(command, commands.NodeUp):
@@ -230,6 +243,7 @@ class Membership:
 
     def linked(self, peer: str, hello: PeerHello) -> None:
         """The link to a node is up: it may not have heard how far the log here is durable."""
+        self._note_life(peer, hello)
         self._said_round = 0
         if self.joining():
             if peer not in self._contacts:
@@ -246,6 +260,7 @@ class Membership:
 
         The tables here may be too old to name it, and this node would not get newer ones without.
         """
+        self._note_life(peer, hello)
         machine = self._metadata
         record = machine.nodes.get(peer)
         if not hello.host:
