@@ -110,7 +110,7 @@ def test_what_was_acknowledged_by_one_that_began_anew_counts() -> None:
 
 
 def test_a_life_that_was_met_and_is_not_in_the_tables_here() -> None:
-    """Who misses the news of a majority has heard of the life itself, and asks for that majority."""
+    """Who misses the news of a majority has met the life itself, and asks for that majority."""
     pair = three_with_messages(QUEUE, minds_seconds=True)
     a, b, c = (pair.stations[name] for name in "abc")
     backup = c.backup()
