@@ -13,6 +13,7 @@ from sim.model import (
     SETTLED_FOR_GOOD,
     SETTLED_MAYBE,
     WAITING,
+    Arrival,
     Copy,
     Holder,
     QueueState,
@@ -328,6 +329,7 @@ class Consumer(Receiver):
         self.prefetch = prefetch
         self.shared = shared
         self._favour = Random(f"{world.seed} {name} favoured")
+        self._arrival = Arrival(0)
         self._tag = ""
         self._tags = 0
         self._older = 0
@@ -359,7 +361,8 @@ class Consumer(Receiver):
             self.holder.favour = self._favour.choice(FAVOURS)
             arguments["x-priority"] = self.holder.favour
         self.holder.since = self.world.step_number
-        self.queue.came.append((self.holder.since, self.holder.favour))
+        self._arrival = Arrival(self.holder.favour)
+        self.queue.came.append(self._arrival)
         self.call(
             spec.BasicConsume(
                 queue=self.queue.name,
@@ -372,6 +375,7 @@ class Consumer(Receiver):
 
     def _consuming(self, method: spec.Method, content: bytes) -> None:
         self.ready = True
+        self._arrival.answered_step = self.world.step_number
 
     def act(self) -> None:
         """Settle something, or now and then do something rarer."""

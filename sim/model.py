@@ -159,7 +159,7 @@ class QueueState:
         timeout_ms: How long its consumers may hold a message; negative for ever.
         single_active: Whether one consumer at a time is served.
         active: The one that was, as far as clients can know.
-        came: At which steps consumers subscribed, each with its priority.
+        came: Its consumers' subscriptions so far, oldest first.
         lost: Whether the machine that it lived on is lost for good.
         copies: Every message that was ever published to it.
         cleared_step: Messages handed over before this step may have been purged or deleted.
@@ -189,7 +189,7 @@ class QueueState:
         self.timeout_ms = -1
         self.single_active = False
         self.active: Holder | None = None
-        self.came: list[tuple[int, int]] = []
+        self.came: list[Arrival] = []
         self.lost = False
         self.copies: list[Copy] = []
         self.cleared_step = -1
@@ -230,6 +230,26 @@ class QueueState:
         # A node gives back to a queue elsewhere what it has not sent before it says who is gone.
         free = self.grouped or self.single or self.leaving > 0 or self.timeout_ms >= 0
         return free or message.step <= self.unsure_step
+
+
+@final
+class Arrival:
+    """A subscription on its way to a queue, or there.
+
+    Attributes:
+        favour: Priority of the consumer.
+        answered_step: At which step its client was told that it is there; -1 before that.
+    """
+
+    __slots__ = ("answered_step", "favour")
+
+    def __init__(self, favour: int) -> None:
+        self.favour = favour
+        self.answered_step = -1
+
+    def may_follow(self, step_number: int) -> bool:
+        """Whether it may have come after another one that was sent at a step."""
+        return self.answered_step < 0 or self.answered_step > step_number
 
 
 @final

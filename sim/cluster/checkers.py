@@ -80,7 +80,8 @@ class ActiveChecker(Checker):
         if active is not None and active.alive and active.subscribed:
             self._world.closed_unread(active)
             goes_first = any(
-                step > active.since and favour > active.favour for step, favour in queue.came
+                arrival.favour > active.favour and arrival.may_follow(active.since)
+                for arrival in queue.came
             )
             if queue.active is active and queue.timeout_ms < 0 and not goes_first:
                 raise Violation(

@@ -53,7 +53,7 @@ from warren.server.executor import ThreadExecutor
 from warren.server.formation import dial_contacts, has_to_join
 from warren.server.garbage import Garbage
 from warren.server.listeners import Listeners
-from warren.server.memory import FreedMemory
+from warren.server.memory import LANE, FreedMemory
 from warren.server.node_links import NodeLinks
 from warren.server.peers import PeerNetwork
 from warren.server.pulse import Pulse
@@ -63,6 +63,7 @@ from warren.server.settings import (
     tls_from,
     tokens_from,
 )
+from warren.server.start_code import StartCode
 from warren.server.stopping import Signals, StopWatch
 from warren.server.system import (
     SystemClock,
@@ -244,6 +245,7 @@ class Server(OperatorHost):
             await self._listeners.listen_for_clients(self._reception)
             self._garbage.begin()
             self._announce(time.perf_counter() - started)
+            self._executor.submit(LANE, StartCode())
         status = await self._stopping
         self._watch.begin()
         await self._close()
