@@ -68,6 +68,7 @@ class Receiver(Actor):
         held: Unsettled deliveries by tag, in order.
         void: Those among them that the node may have taken back without a word.
         doubted: What came while that was possible.
+        told_of: What it had, settled or not, when it was last told that it had that for too long.
         renewed: What came again although somebody may have settled it: it may have been on its way
             since before that, if this client is told that it held something for too long.
         sure: Whether what this client's connection is handed is taken at once.
@@ -85,6 +86,7 @@ class Receiver(Actor):
         self.held: dict[int, Copy] = {}
         self.void: set[int] = set()
         self.doubted: set[Copy] = set()
+        self.told_of: set[Copy] = set()
         self.renewed: set[Copy] = set()
         self._settled: list[Copy] = []
         self._last_tag = 0
@@ -97,6 +99,7 @@ class Receiver(Actor):
         self.held = {}
         self.void = set()
         self.doubted = set()
+        self.told_of = set()
         self.renewed = set()
         self._settled = []
         self._last_tag = 0
@@ -127,6 +130,8 @@ class Receiver(Actor):
         """The node says that it took something back; the client does not know what."""
         self.world.count("consumers timed out")
         self.holder.told += 1
+        # Also what it has settled, and its node has not: that may have been held for too long.
+        self.told_of = {copy for copy in self.queue.copies if copy.holder is self.holder}
         self.void |= set(self.held)
         self.doubted |= set(self.held.values())
         self.forget_renewed()
@@ -176,6 +181,7 @@ class Receiver(Actor):
         else:
             self.held[tag] = copy
             copy.holder = self.holder
+            self.told_of.discard(copy)
 
     def _is_late(self, redelivered: bool, content: bytes) -> bool:
         """Whether this client held a message for too long before its node came to send it."""

@@ -89,11 +89,13 @@ class Doubt:
 
     Attributes:
         index: Of the entry that closed it.
+        queue: Name of the queue; later, no node may run that can tell.
         learned: Whether the node has applied that.
     """
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, queue: str) -> None:
         self.index = index
+        self.queue = queue
         self.learned = False
 
 
@@ -478,7 +480,7 @@ class ClusterWorld(Stage):
             if site.life != life or site.node is None or not queue:
                 continue
             self.count("living sessions closed")
-            self._doubts[name, group_id] = Doubt(index)
+            self._doubts[name, group_id] = Doubt(index, queue)
             self.take_back(name, queue)
 
     def suspected(self, group_id: int, session: int) -> None:
@@ -525,7 +527,8 @@ class ClusterWorld(Stage):
         for connection in self.connections:
             for actor in connection.users():
                 if isinstance(actor, Receiver) and actor.holder is holder:
-                    self._untold.append((holder, holder.told))
+                    if copy not in actor.told_of:
+                        self._untold.append((holder, holder.told))
                     actor.void |= {tag for tag, held in actor.held.items() if held is copy}
                     actor.doubted.add(copy)
                     copy.holder = None
@@ -607,8 +610,7 @@ class ClusterWorld(Stage):
 
     def _read_out(self, site: Site, key: tuple[str, int]) -> None:
         """The node knows; what it had said before is still on its way to its clients."""
-        del self._doubts[key]
-        self.late(site.name, self._queue_name(key[1]))
+        self.late(site.name, self._doubts.pop(key).queue)
 
     def late(self, site: str, queue: str) -> None:
         """Clients of a node may still read what it had said of a queue before it knew better."""
@@ -629,7 +631,7 @@ class ClusterWorld(Stage):
         if self.remote_lines.doubtful(connection.site, name):
             return True
         return any(
-            key[0] == connection.site and self._queue_name(key[1]) == name for key in self._doubts
+            key[0] == connection.site and doubt.queue == name for key, doubt in self._doubts.items()
         )
 
     def settlement(self, receiver: Receiver, copy: Copy, sure: bool) -> int:
