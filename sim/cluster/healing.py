@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 UP_MS: Final = 30_000
 ANSWER_MS: Final = 30_000
+ANSWERS_MOST: Final = 250
+"""Half of all answers come in that time, or so many where little has room on its slow way."""
 BURY_MS: Final = 120_000
 """So long it may take until one more dead letter has arrived of those refused again and again."""
 LETTERS: Final = (SOURCE, TARGET)
@@ -75,7 +77,7 @@ class Healing:
         self._actors = [actor for client in world.clients for actor in client.actors]
         world.clients = []
         world.until(UP_MS, "not all nodes come up", self._up)
-        world.until(ANSWER_MS, "requests and publishes are not answered", self._answered)
+        self._answer()
         world.until(ANSWER_MS, "the members do not agree", self._agreed)
         world.until(ANSWER_MS, "nodes that are heard stay suspected", self._trusted)
         # What passes at most once between nodes is lost with a link.
@@ -368,14 +370,21 @@ class Healing:
                 return False
         return all(world.serves(site) for site in world.sites.values() if not site.lost)
 
+    def _answer(self) -> None:
+        """All that was asked and published has to be answered."""
+        while left := self._unanswered():
+            self._bound = max(left // 2, left - ANSWERS_MOST)
+            self._world.until(ANSWER_MS, "requests and publishes are not answered", self._answered)
+
     def _answered(self) -> bool:
-        ended = not any(connection.garbled for connection in self._world.connections)
-        return ended and not any(
-            actor.busy()
-            or (isinstance(actor, Publisher) and actor.unconfirmed)
-            or (isinstance(actor, (Dealer, Server)) and actor.waits())
-            for actor in self._actors
-        )
+        return self._unanswered() <= self._bound
+
+    def _unanswered(self) -> int:
+        left = sum(connection.garbled for connection in self._world.connections)
+        for actor in self._actors:
+            left += actor.busy() or (isinstance(actor, (Dealer, Server)) and actor.waits())
+            left += len(actor.unconfirmed) if isinstance(actor, Publisher) else 0
+        return left
 
     def _agreed(self) -> bool:
         """Whether the members of each group have applied all there is."""
