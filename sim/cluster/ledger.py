@@ -382,7 +382,7 @@ class Ledger:
         found: dict[int, Entry] = {}
         for index in range(first, applied + 1):
             batch = member.log.recent(index)
-            if batch is None and not member.log.cuts:
+            if batch is None and member.log.cut_count() == 0:
                 batch = seen.pending.get(index)
             entry = None if batch is None else entry_of(batch)
             if entry is None and index > len(group.entries):

@@ -83,7 +83,8 @@ def quorum_confirms_at_append() -> Undo:
     original = quorum.QuorumQueue._seal_messages
 
     def seal(queue: Any) -> None:
-        runs, queue._runs = queue._runs, []
+        unsealed = queue._unsealed
+        runs, unsealed.runs = unsealed.runs, []
         original(queue)
         for run in runs:
             run.safe()
@@ -101,8 +102,8 @@ def classic_confirms_at_append() -> Undo:
     original = classic.ClassicQueue._seal_messages
 
     def seal(queue: Any) -> None:
-        runs = queue._runs
-        queue._runs = []
+        unsealed = queue._unsealed
+        runs, unsealed.runs = unsealed.runs, []
         original(queue)
         for run in runs:
             run.safe()

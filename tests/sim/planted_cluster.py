@@ -155,7 +155,8 @@ def confirms_at_submit() -> Undo:
     """A queue confirms what it submits."""
 
     def submit(queue: Any) -> None:
-        runs, queue._runs = queue._runs, []
+        unsealed = queue._unsealed
+        runs, unsealed.runs = unsealed.runs, []
         original(queue)
         for run in runs:
             run.safe()
@@ -436,7 +437,8 @@ def confirms_what_it_sends() -> Undo:
     """A node confirms messages for a classic queue of another as soon as they are on their way."""
 
     def seal(queue: Any) -> None:
-        runs, queue._runs = queue._runs, []
+        unsealed = queue._unsealed
+        runs, unsealed.runs = unsealed.runs, []
         original(queue)
         for run in runs:
             run.safe()

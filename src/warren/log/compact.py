@@ -334,7 +334,7 @@ class Compactor(FileKeeper):
         cuts: i64 = 0
         if group is not None:
             snapshot_index = group.snapshot_index
-            cuts = len(group.cuts)
+            cuts = group.cut_count()
         found = self._known.get(group_id)
         if found is not None and found.snapshot_index != snapshot_index:
             # To find out takes a while where it is much, and snapshots may come faster.
@@ -387,7 +387,7 @@ class Compactor(FileKeeper):
     ) -> list[Tombstone]:
         """The tombstones of a file without which something would count again once these go."""
         needed: list[Tombstone] = []
-        for tombstone in extents.tombstones:
+        for tombstone in extents.tombstones or []:
             if group.incomplete and tombstone.opens:
                 needed.append(tombstone)
                 continue

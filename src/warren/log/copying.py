@@ -136,13 +136,13 @@ class Copier:
         turn: i64 = 0
         for at in range(part.size):
             # Runs that end before this extent are behind us.
-            if turn < runs.size and runs.last(turn) < extents.numbers[at]:
-                turn = runs.find(extents.numbers[at])
+            if turn < runs.size and runs.last(turn) < extents.number(at):
+                turn = runs.find(extents.number(at))
             if turn == runs.size or self.cancelled:
                 return
-            behind = extents.numbers[at + 1] if at + 1 < part.size else part.next_message
+            behind = extents.number(at + 1) if at + 1 < part.size else part.next_message
             if runs.first(turn) < behind:
-                self.sought = [(int(extents.numbers[at]), int(behind - 1))]
+                self.sought = [(int(extents.number(at)), int(behind - 1))]
                 self._copy_extent(part, at, turn, file)
 
     def _take_control(self, source: LogFile, offset: i64, size: i64, file: LogFile) -> None:
@@ -156,8 +156,8 @@ class Copier:
         extents = part.extents
         runs = part.runs
         source = extents.file
-        base = extents.offsets[at]
-        span = extents.spans[at]
+        base = extents.offset(at)
+        span = extents.span(at)
         header = self._header
         data = source.read(base, span)
         if len(data) < span:

@@ -44,7 +44,7 @@ class EntriesJob(LaneRead):
         group = self._group
         self._spans = []
         self._found = []
-        self._cuts_seen = len(group.cuts)
+        self._cuts_seen = group.cut_count()
         self._persisted = group.persisted_index
         if self._first <= group.snapshot_index:
             return
@@ -54,7 +54,7 @@ class EntriesJob(LaneRead):
                 continue
             at = extents.find_index(self._first)
             while at < extents.size:
-                if extents.indexes[at] > self._last or planned >= self._max_bytes:
+                if extents.index(at) > self._last or planned >= self._max_bytes:
                     return
                 span = Span(extents, at)
                 self._spans.append(span)
@@ -72,7 +72,7 @@ class EntriesJob(LaneRead):
 
     def finished(self, error: BaseException | None) -> None:
         group = self._group
-        if len(group.cuts) > self._cuts_seen:
+        if group.cut_count() > self._cuts_seen:
             self._found = below(self._found, group.lowest_cut(self._cuts_seen))
         if error is not None or group.dropped or group.incomplete:
             self._reader.batches_read([], error)
@@ -91,7 +91,7 @@ class EntriesJob(LaneRead):
     def _look_again(self) -> None:
         """Nothing was found although there is an entry: it came after the look, or is lost."""
         group = self._group
-        if len(group.cuts) == self._cuts_seen and self._first <= self._persisted:
+        if group.cut_count() == self._cuts_seen and self._first <= self._persisted:
             path = group.places[-1].file.path
             self._reader.batches_read(
                 [], CorruptRecord(path, 0, f"entry {self._first} of group {group.id} is missing")

@@ -1,6 +1,6 @@
 """Where a group's batches lie in one file, and which of them are void.
 
-The index of one group in one file is a column of extents. An extent is a stretch of the file that
+The index of one group in one file is a row of extents. An extent is a stretch of the file that
 is worth reading in one go to find a batch of this group: at most `extent_bytes_max` long (or one
 batch), and mostly made of the group's own bytes. So a backlog of one queue costs a few numbers per
 quarter of a mebibyte, and a thousand queues written in turn do not make each other's reads dear.
@@ -9,9 +9,9 @@ Whether a batch is void is a matter of place: a tombstone, which is a TRUNCATE o
 log, makes void what its group has before it from an index on. Terms would not do. An entry of a
 lower term may replace one of a higher term, when the leader of the higher one reached few members.
 
-A tombstone in the same file cuts the columns for good. Tombstones in later files, and those that
-are not durable yet, only hide what comes after an index: the columns say what the file holds, so
-that the sidecar made of them is true whatever a crash leaves of the tombstones.
+A tombstone in the same file cuts the row for good. Tombstones in later files, and those that are
+not durable yet, only hide what comes after an index: the row says what the file holds, so that the
+sidecar made of it is true whatever a crash leaves of the tombstones.
 """
 
 from __future__ import annotations
@@ -32,6 +32,13 @@ FOREIGN_BYTES_FREE: Final = 4096
 
 FOREIGN_FACTOR: Final = 3
 """Beyond that, bytes of other groups per own byte."""
+
+NUMBERS: Final = 4
+"""What is kept of an extent: so many numbers, the ones of one extent side by side."""
+OFFSET: Final = 0
+SPAN: Final = 1
+FIRST_NUMBER: Final = 2
+FIRST_INDEX: Final = 3
 
 NOWHERE: Final = 0x7FFF_FFFF_FFFF_FFFF
 """An index and a message number above all there can be."""
@@ -55,17 +62,19 @@ class Tombstone:
         self.opens = opens
 
 
-def is_void(tombstones: list[Tombstone], hidden_from: i64, index: i64, offset: i64) -> bool:
+def is_void(tombstones: list[Tombstone] | None, hidden_from: i64, index: i64, offset: i64) -> bool:
     """Whether an entry at a place of a file is void.
 
     Args:
-        tombstones: The group's tombstones in that file.
+        tombstones: The group's tombstones in that file, if there ever was one.
         hidden_from: The lowest index that later tombstones make void.
         index: The entry's index.
         offset: Where it lies.
     """
     if index >= hidden_from:
         return True
+    if tombstones is None:
+        return False
     for tombstone in tombstones:
         if index >= tombstone.index and offset < tombstone.offset:
             return True
@@ -78,12 +87,9 @@ class Extents:
 
     Attributes:
         file: The file.
-        offsets, spans: Where each extent starts, and its length, in bytes.
-        numbers: The first message number an extent can hold.
-        indexes: The Raft index of its first batch.
-        tombstones: The group's tombstones in the file, in order.
+        tombstones: The group's tombstones in the file, in order; None if there never was one.
         terms: Terms of the entries that no tombstone in the file makes void.
-        all_last_index, all_next_message: As below, of all extents in the columns.
+        all_last_index, all_next_message: As below, of all extents in the row.
         top_index: The highest index of any entry that lies in the file, void ones included.
         hidden_from: The lowest index that tombstones after this file's content make void.
         size: How many extents, from the first on, are not hidden as a whole.
@@ -97,11 +103,9 @@ class Extents:
     def __init__(self, group_id: i64, file: LogFile) -> None:
         self.group_id: i64 = group_id
         self.file = file
-        self.offsets = vec[i64]()
-        self.spans = vec[i64]()
-        self.numbers = vec[i64]()
-        self.indexes = vec[i64]()
-        self.tombstones: list[Tombstone] = []
+        self._row = vec[i64]()
+        """Of each extent its `NUMBERS`; most groups have one in a file, or none."""
+        self.tombstones: list[Tombstone] | None = None
         self.terms = TermRuns()
         self.all_last_index: i64 = 0
         self.all_next_message: i64 = 0
@@ -122,6 +126,26 @@ class Extents:
         self._own_bytes: i64 = 0
         """Bytes of the last extent that belong to this group."""
 
+    def count(self) -> i64:
+        """How many extents there are, hidden ones included."""
+        return len(self._row) // NUMBERS
+
+    def offset(self, at: i64) -> i64:
+        """Where an extent starts in the file, in bytes."""
+        return self._row[NUMBERS * at + OFFSET]
+
+    def span(self, at: i64) -> i64:
+        """How long an extent is, in bytes."""
+        return self._row[NUMBERS * at + SPAN]
+
+    def number(self, at: i64) -> i64:
+        """The first message number that an extent can hold."""
+        return self._row[NUMBERS * at + FIRST_NUMBER]
+
+    def index(self, at: i64) -> i64:
+        """The Raft index of an extent's first batch."""
+        return self._row[NUMBERS * at + FIRST_INDEX]
+
     def add(
         self,
         kind: i64,
@@ -134,17 +158,17 @@ class Extents:
         max_span: i64,
     ) -> None:
         """Note an entry (messages or a command) that comes after all noted before."""
-        last = len(self.offsets) - 1
+        last = self.count() - 1
         if last < 0:
             self.first_message = first
             self._begin(index, first, offset, size)
         else:
-            span = offset + size - self.offsets[last]
+            span = offset + size - self.offset(last)
             own = self._own_bytes + size
             if span > max_span or span - own > FOREIGN_BYTES_FREE + FOREIGN_FACTOR * own:
                 self._begin(index, first, offset, size)
             else:
-                self.spans[last] = span
+                self._row[NUMBERS * last + SPAN] = span
                 self._own_bytes = own
         if term != self.terms.last_term:
             self.terms.note(index, term)
@@ -153,7 +177,7 @@ class Extents:
         if index > self.top_index:
             self.top_index = index
         if index < self.hidden_from:
-            self.size = len(self.offsets)
+            self.size = self.count()
             self.last_index = index
             self.next_message = first + count
         if kind != KIND_COMMAND:
@@ -161,11 +185,24 @@ class Extents:
             self.message_bytes += size
 
     def _begin(self, index: i64, first: i64, offset: i64, size: i64) -> None:
-        self.offsets = append(self.offsets, offset)
-        self.spans = append(self.spans, size)
-        self.numbers = append(self.numbers, first)
-        self.indexes = append(self.indexes, index)
+        self.add_extent(offset, size, first, index)
         self._own_bytes = size
+
+    def add_extent(self, offset: i64, span: i64, number: i64, index: i64) -> None:
+        """Add an extent to the row; by itself it is counted nowhere else."""
+        row = self._row
+        if len(row) == 0:
+            row = vec[i64](capacity=NUMBERS)
+        row = append(row, offset)
+        row = append(row, span)
+        row = append(row, number)
+        self._row = append(row, index)
+
+    def add_tombstone(self, tombstone: Tombstone) -> None:
+        """Add a tombstone to those of the file; by itself it cuts nothing."""
+        if self.tombstones is None:
+            self.tombstones = []
+        self.tombstones.append(tombstone)
 
     def add_snapshot(self, index: i64, offset: i64, size: i64) -> None:
         """Note a snapshot; an older one in the same file is forgotten."""
@@ -182,15 +219,12 @@ class Extents:
             self.state_size = size
 
     def cut(self, tombstone: Tombstone) -> None:
-        """Note a tombstone after all noted before: what it makes void is in the columns no more."""
-        self.tombstones.append(tombstone)
-        count = len(self.offsets)
-        while count > 0 and self.indexes[count - 1] >= tombstone.index:
+        """Note a tombstone after all noted before: what it makes void is in the row no more."""
+        self.add_tombstone(tombstone)
+        count = self.count()
+        while count > 0 and self.index(count - 1) >= tombstone.index:
             count -= 1
-        self.offsets = self.offsets[:count]
-        self.spans = self.spans[:count]
-        self.numbers = self.numbers[:count]
-        self.indexes = self.indexes[:count]
+        self._row = self._row[: NUMBERS * count]
         self.terms.cut(tombstone.index)
         self._own_bytes = 0
         if count == 0:
@@ -215,8 +249,8 @@ class Extents:
             next_message: The number of the first message that is void.
         """
         self.hidden_from = index
-        size = len(self.offsets)
-        while size > 0 and self.indexes[size - 1] >= index:
+        size = self.count()
+        while size > 0 and self.index(size - 1) >= index:
             size -= 1
         self.size = size
         if size == 0:
@@ -249,21 +283,21 @@ class Extents:
         Returns:
             The last extent that starts at or below the number; 0 if all start above it.
         """
-        return behind(self.numbers, self.size, number)
+        return self._behind(FIRST_NUMBER, number)
 
     def find_index(self, index: i64) -> i64:
         """Find the extent of an entry by its index, as `find` does by a message's number."""
-        return behind(self.indexes, self.size, index)
+        return self._behind(FIRST_INDEX, index)
 
-
-def behind(column: vec[i64], size: i64, value: i64) -> i64:
-    """The last place of an ascending column that is not above a value, 0 if all are."""
-    low: i64 = 0
-    high = size
-    while low < high:
-        middle = (low + high) >> 1
-        if column[middle] <= value:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1 if low > 0 else 0
+    def _behind(self, which: i64, value: i64) -> i64:
+        """The last extent of which one of the numbers is not above a value, 0 if all are."""
+        row = self._row
+        low: i64 = 0
+        high = self.size
+        while low < high:
+            middle = (low + high) >> 1
+            if row[NUMBERS * middle + which] <= value:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1 if low > 0 else 0

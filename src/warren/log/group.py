@@ -59,7 +59,6 @@ class GroupLog(MessageSource):
         unwritten: Entries and snapshots that count and are not durable yet.
         places: Where its batches lie, in log order.
         share: Its part of the cache.
-        cuts: The lowest index that each truncation or reset of this life made void, in order.
     """
 
     def __init__(self, store: Store, wal: Wal, group_id: i64) -> None:
@@ -78,7 +77,8 @@ class GroupLog(MessageSource):
         self.unwritten: i64 = 0
         self.places: list[Extents] = []
         self.share = Share()
-        self.cuts: list[int] = []
+        self._cuts: list[int] | None = None
+        """The lowest index that each truncation or reset of this life made void, in order."""
         self.store = store
         self._wal = wal
         self._tail: Tail | None = None
@@ -353,7 +353,9 @@ class GroupLog(MessageSource):
         """Make what has an index or a higher one void."""
         self._wal.make_void(self, index)
         self._keep_mark(self._control(kind, index, term, next_message, 0, b"", None))
-        self.cuts.append(index)
+        if self._cuts is None:
+            self._cuts = []
+        self._cuts.append(index)
         self._terms.cut(index)
         self.conceal()
 
@@ -555,7 +557,7 @@ class GroupLog(MessageSource):
             place = self.places[at]
             if place.hidden_from != index:
                 place.hide(index, next_message)
-            for tombstone in place.tombstones:
+            for tombstone in place.tombstones or []:
                 index = min(index, tombstone.index)
                 next_message = min(next_message, tombstone.next_message)
 
@@ -570,17 +572,23 @@ class GroupLog(MessageSource):
         marks = self._marks
         return marks is not None and len(marks) > 0 and not marks[-1].void
 
+    def cut_count(self) -> i64:
+        """How many truncations and resets there were in this life."""
+        return 0 if self._cuts is None else len(self._cuts)
+
     def lowest_cut(self, seen: i64) -> i64:
-        """The lowest index made void since `cuts` had some length."""
+        """The lowest index made void since there had been so many truncations and resets."""
         lowest: i64 = NOWHERE
-        for at in range(seen, i64(len(self.cuts))):
-            lowest = min(lowest, i64(self.cuts[at]))
+        cuts = self._cuts
+        if cuts is not None:
+            for at in range(seen, i64(len(cuts))):
+                lowest = min(lowest, i64(cuts[at]))
         return lowest
 
     def recovered(self, extents: Extents) -> None:
         """What one file holds of this group, in log order. For recovery only."""
         self.places.append(extents)
-        for tombstone in extents.tombstones:
+        for tombstone in extents.tombstones or []:
             if tombstone.index == 0:
                 self.snapshot_index = -1
                 self.incomplete = tombstone.opens

@@ -33,7 +33,7 @@ class LiveJob(LaneRead):
         self._spans: list[Span] = []
         self._pieces: list[bytes] = []
         self._bytes: i64 = 0
-        self._cuts_seen: i64 = len(group.cuts)
+        self._cuts_seen: i64 = group.cut_count()
         self._next: i64 = first
         """The first message not looked for yet."""
         self._resume: i64 = self._next
@@ -53,7 +53,7 @@ class LiveJob(LaneRead):
                 continue
             at = extents.find(self._next)
             while at < extents.size:
-                low = max(extents.numbers[at], self._next)
+                low = max(extents.number(at), self._next)
                 behind = end_of(extents, at)
                 turn = runs.find(low)
                 if turn == runs.size:

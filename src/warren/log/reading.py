@@ -23,8 +23,8 @@ class Span:
 
     def __init__(self, extents: Extents, at: i64) -> None:
         self.file = extents.file
-        self.offset: i64 = extents.offsets[at]
-        self.size: i64 = extents.spans[at]
+        self.offset: i64 = extents.offset(at)
+        self.size: i64 = extents.span(at)
         self.tombstones = extents.tombstones
         self.hidden_from: i64 = extents.hidden_from
         self.file.readers += 1
@@ -116,7 +116,7 @@ def take(
 
 def end_of(extents: Extents, at: i64) -> i64:
     """The number after the last message that an extent can hold."""
-    return extents.numbers[at + 1] if at + 1 < extents.size else extents.next_message
+    return extents.number(at + 1) if at + 1 < extents.size else extents.next_message
 
 
 def below(batches: list[Batch], index: i64) -> list[Batch]:
@@ -160,7 +160,7 @@ class ReadJob(LaneRead):
         self._resume: i64 = first
         """Where to look on if the planned spans hold nothing."""
         self._found: list[Batch] = []
-        self._cuts_before: i64 = len(group.cuts)
+        self._cuts_before: i64 = group.cut_count()
         self._cuts_seen: i64 = 0
         self._damage: CorruptRecord | None = None
         """What was wrong with a span that was read; `_found` is what of it is whole."""
@@ -176,7 +176,7 @@ class ReadJob(LaneRead):
         self._found = []
         self._damage = None
         group = self._group
-        self._cuts_seen = len(group.cuts)
+        self._cuts_seen = group.cut_count()
         last = self._last
         planned: i64 = 0
         for extents in group.places:
@@ -184,10 +184,10 @@ class ReadJob(LaneRead):
                 continue
             at = extents.find(self._resume)
             while at < extents.size:
-                if extents.numbers[at] > last:
+                if extents.number(at) > last:
                     return
                 behind = end_of(extents, at)
-                if behind > extents.numbers[at]:
+                if behind > extents.number(at):
                     if planned >= self._max_bytes:
                         return
                     span = Span(extents, at)
@@ -213,7 +213,7 @@ class ReadJob(LaneRead):
 
     def finished(self, error: BaseException | None) -> None:
         group = self._group
-        if len(group.cuts) > self._cuts_seen:
+        if group.cut_count() > self._cuts_seen:
             # What was made void since is not handed out; look again for what took its place.
             self._found = below(self._found, group.lowest_cut(self._cuts_seen))
             if not self._found:
@@ -225,7 +225,7 @@ class ReadJob(LaneRead):
             self._deliver([], Compacted(f"group {group.id} is not what it was"))
         elif group.dropped or group.incomplete:
             self._deliver([], None)
-        elif self._damage is not None and len(group.cuts) == self._cuts_seen:
+        elif self._damage is not None and group.cut_count() == self._cuts_seen:
             self._deliver_rest(self._damage)
         elif self._found:
             if self._reader is not None:

@@ -27,7 +27,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from librt.strings import BytesWriter, read_i32_le, write_i32_le, write_i64_le
-from librt.vecs import vec
 from mypy_extensions import i32, i64
 
 from warren.checksum import crc32
@@ -89,27 +88,28 @@ def pieces(file: LogFile, salt: i64) -> Iterator[bytes]:
         write_i64_le(body, extents.state_number)
         write_i64_le(body, extents.state_offset)
         write_i64_le(body, extents.state_size)
-        write_i64_le(body, len(extents.offsets))
-        _write_column(body, extents.offsets)
-        _write_column(body, extents.spans)
-        _write_column(body, extents.numbers)
-        _write_column(body, extents.indexes)
+        count = extents.count()
+        write_i64_le(body, count)
+        for at in range(count):
+            write_i64_le(body, extents.offset(at))
+        for at in range(count):
+            write_i64_le(body, extents.span(at))
+        for at in range(count):
+            write_i64_le(body, extents.number(at))
+        for at in range(count):
+            write_i64_le(body, extents.index(at))
         write_i64_le(body, len(extents.terms))
         for at in range(len(extents.terms)):
             write_i64_le(body, extents.terms.first(at))
             write_i64_le(body, extents.terms.term(at))
-        write_i64_le(body, len(extents.tombstones))
-        for tombstone in extents.tombstones:
+        tombstones = extents.tombstones or []
+        write_i64_le(body, len(tombstones))
+        for tombstone in tombstones:
             write_i64_le(body, tombstone.index)
             write_i64_le(body, tombstone.next_message)
             write_i64_le(body, tombstone.offset)
             write_i64_le(body, 1 if tombstone.opens else 0)
     yield body.getvalue()
-
-
-def _write_column(writer: BytesWriter, column: vec[i64]) -> None:
-    for at in range(len(column)):
-        write_i64_le(writer, column[at])
 
 
 def decode(data: bytes, file: LogFile, salt: i64) -> bool:
@@ -146,10 +146,12 @@ def decode(data: bytes, file: LogFile, salt: i64) -> bool:
         extents.state_offset = words.longlong()
         extents.state_size = words.longlong()
         count = words.longlong()
-        extents.offsets = words.longlongs(count)
-        extents.spans = words.longlongs(count)
-        extents.numbers = words.longlongs(count)
-        extents.indexes = words.longlongs(count)
+        offsets = words.longlongs(count)
+        spans = words.longlongs(count)
+        numbers = words.longlongs(count)
+        indexes = words.longlongs(count)
+        for at in range(count):
+            extents.add_extent(offsets[at], spans[at], numbers[at], indexes[at])
         for _ in range(words.longlong()):
             first = words.longlong()
             extents.terms.note(first, words.longlong())
@@ -157,7 +159,7 @@ def decode(data: bytes, file: LogFile, salt: i64) -> bool:
             index = words.longlong()
             next_message = words.longlong()
             offset = words.longlong()
-            extents.tombstones.append(Tombstone(index, next_message, offset, words.longlong() > 0))
+            extents.add_tombstone(Tombstone(index, next_message, offset, words.longlong() > 0))
         extents.hide(NOWHERE, NOWHERE)
         file.groups[extents.group_id] = extents
     return True

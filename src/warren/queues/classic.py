@@ -101,7 +101,7 @@ class ClassicQueue(LoggedQueue, GroupOwner):
 
     def _gather(self) -> Gathering:
         leaving = [leaving.pairs for leaving in self._leaving or []]
-        return self.fifo.gather_live(self.freed.lists + self.not_dead_lettered(), leaving)
+        return self.fifo.gather_live((self.freed.lists or []) + self.not_dead_lettered(), leaving)
 
     def hand_out(self) -> None:
         """Have those who wait get what is ready, but for what is too much for one turn.
@@ -111,7 +111,7 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         fifo = self.fifo
         if fifo.sizes.expiring > 0:
             fifo.pass_time(self.host.now_ms())
-        if len(self.deliveries) < fifo.hand_out_max and not fifo.is_behind():
+        if self.delivery_count() < fifo.hand_out_max and not fifo.is_behind():
             self.act(fifo.dispatch())
 
     def dispatch(self) -> None:

@@ -38,7 +38,7 @@ class FifoQueue(GatheringQueue):
 
     Attributes:
         fifo: The machine.
-        deliveries: What it has handed out and is passed on when the turn ends.
+        deliveries: What it has handed out and is passed on when the turn ends, if there is such.
         freed: What has left it, where it reports that.
         dead_lettering: What died in it and is on its way elsewhere, if it has ever had such.
         rejects_to_exchange: Whether publishes that it rejects go through its dead-letter exchange.
@@ -49,7 +49,7 @@ class FifoQueue(GatheringQueue):
     ) -> None:
         super().__init__(host, vhost, name, queue_type)
         self.fifo: Fifo = fifo
-        self.deliveries: list[Delivery] = []
+        self.deliveries: list[Delivery] | None = None
         self.freed: Freed = Freed()
         self.dead_lettering: DeadLettering | None = None
         self.rejects_to_exchange: bool = False
@@ -239,6 +239,11 @@ class FifoQueue(GatheringQueue):
         """The last of the messages from a number on that this queue goes on without; -1 if none."""
         return -1
 
+    def delivery_count(self) -> i64:
+        """How many deliveries are to be passed on when the turn ends."""
+        deliveries = self.deliveries
+        return 0 if deliveries is None else len(deliveries)
+
     def not_dead_lettered(self) -> list[list[Piece]]:
         """What died and has not gone elsewhere, in lists that do not change."""
         return [] if self.dead_lettering is None else self.dead_lettering.lists()
@@ -342,7 +347,7 @@ class FifoQueue(GatheringQueue):
         """Pass on what the machine handed out."""
         if self.deliveries:
             deliveries = self.deliveries
-            self.deliveries = []
+            self.deliveries = None
             for delivery in deliveries:
                 self.delivered += delivery.count
                 if delivery.acquired > 0:

@@ -65,6 +65,66 @@ class Gathered:
         self.facts: bytes = facts
 
 
+@final
+class Unsealed:
+    """The messages that the next record batch has so far; there is one only while there are any.
+
+    Attributes:
+        parts, lengths: Their records and the sizes of these, as they were published.
+        runs: Who is told when they are safe.
+        bytes: What the records take.
+        persistent, flavour, life_ms: What is the same of all of them.
+        prioritised: Whether some of them have a priority that counts.
+        noted: Whether some of them may say that deliveries failed in queues before.
+    """
+
+    def __init__(self, persistent: bool, flavour: i64, life_ms: i64) -> None:
+        self.parts: list[bytes] = []
+        self.lengths: list[bytes] = []
+        self.runs: list[PublishRun] = []
+        self.bytes: i64 = 0
+        self.persistent: bool = persistent
+        self.flavour: i64 = flavour
+        self.life_ms: i64 = life_ms
+        self.prioritised: bool = False
+        self.noted: bool = False
+
+
+@final
+class Unsent:
+    """The commands gathered; there is such an object only while there are any.
+
+    Attributes:
+        out: All of them, encoded.
+        run_consumer, run_first, run_behind: Whose message ids the newest settle is about, and
+            which: from the first up to the one before the last of the three.
+        run_end: Where that settle ends, which may yet grow.
+    """
+
+    def __init__(self) -> None:
+        self.out: BytesWriter = BytesWriter()
+        self.run_consumer: i64 = 0
+        self.run_first: i64 = 0
+        self.run_behind: i64 = 0
+        self.run_end: i64 = NOT_SETTLED
+
+    def settle(self, consumer_id: i64, first: i64, last: i64) -> None:
+        """Append that message ids of a consumer are done with; neighbours are one command."""
+        out = self.out
+        if (
+            len(out) == self.run_end
+            and consumer_id == self.run_consumer
+            and first == self.run_behind
+        ):
+            out.truncate(self.run_end - commands.SETTLE_BYTES)
+        else:
+            self.run_consumer = consumer_id
+            self.run_first = first
+        commands.settle(out, consumer_id, self.run_first, last)
+        self.run_behind = last + 1
+        self.run_end = len(out)
+
+
 class GatheringQueue(Queue):
     """A queue that keeps publishes and commands until the turn ends.
 
@@ -82,28 +142,15 @@ class GatheringQueue(Queue):
         self._next_consumer: i64 = 1
         self._automatic: dict[int, bool] | None = None
         """Consumers of this node whose acks are automatic."""
-        self._parts: list[bytes] = []
-        self._lengths: list[bytes] = []
-        self._runs: list[PublishRun] = []
         self._pending: i64 = 0
-        self._pending_bytes: i64 = 0
-        self._persistent: bool = True
-        self._prioritised: bool = False
-        """Whether some of the messages gathered have a priority that counts."""
-        self._noted: bool = False
-        """Whether some of them may say that deliveries failed in queues before."""
-        self._flavour: i64 = AMQP091
-        self._life_ms: i64 = -1
-        self._commands: BytesWriter | None = None
-        """The commands gathered; see `_writer`."""
+        """How many messages are gathered."""
+        self._unsealed: Unsealed | None = None
+        """Those; None where there are none."""
+        self._commands: Unsent | None = None
+        """The commands gathered; see `_unsent`."""
         self._pending_commands: bool = False
         self._urgent: bool = False
         """Whether somebody waits for the pending commands."""
-        self._run_consumer: i64 = 0
-        self._run_first: i64 = 0
-        self._run_behind: i64 = 0
-        self._run_end: i64 = NOT_SETTLED
-        """Where among the pending commands the newest settle ends, which may yet grow."""
 
     # For publishers and consumers.
 
@@ -123,31 +170,30 @@ class GatheringQueue(Queue):
             if run is not None:
                 run.safe()
             return
-        if self._pending > 0 and (
-            persistent != self._persistent
-            or flavour != self._flavour
-            or life_ms != self._life_ms
-            or self._pending_bytes > SEAL_BYTES
+        unsealed = self._unsealed
+        if unsealed is not None and (
+            persistent != unsealed.persistent
+            or flavour != unsealed.flavour
+            or life_ms != unsealed.life_ms
+            or unsealed.bytes > SEAL_BYTES
             or len(records) > JOINED_BYTES_MAX
         ):
             self._seal_messages()
-        self._persistent = persistent
-        self._flavour = flavour
-        self._life_ms = life_ms
+            unsealed = self._unsealed
+        if unsealed is None:
+            unsealed = Unsealed(persistent, flavour, life_ms)
+            self._unsealed = unsealed
         if noted:
-            self._noted = True
-        if not self._prioritised and self._minds_priorities():
+            unsealed.noted = True
+        if not unsealed.prioritised and self._minds_priorities():
             # All of one publish have one, or none has.
-            self._prioritised = is_known(flavour) and priority_of(flavour, records, 0) >= 0
-        if self._pending == 0:
-            self._parts = []
-            self._lengths = []
-        self._parts.append(records)
-        self._lengths.append(lengths)
+            unsealed.prioritised = is_known(flavour) and priority_of(flavour, records, 0) >= 0
+        unsealed.parts.append(records)
+        unsealed.lengths.append(lengths)
+        unsealed.bytes += len(records)
         self._pending += count
-        self._pending_bytes += len(records)
         if run is not None:
-            self._runs.append(run)
+            unsealed.runs.append(run)
         if not self.dirty:
             self.dirty = True
             self.host.queue_dirty(self)
@@ -195,19 +241,7 @@ class GatheringQueue(Queue):
     def settle(self, consumer_id: i64, first: i64, last: i64) -> None:
         """Message ids of a consumer are done with."""
         self.settled += last - first + 1
-        out = self._writer()
-        if (
-            len(out) == self._run_end
-            and consumer_id == self._run_consumer
-            and first == self._run_behind
-        ):
-            out.truncate(self._run_end - commands.SETTLE_BYTES)
-        else:
-            self._run_consumer = consumer_id
-            self._run_first = first
-        commands.settle(out, consumer_id, self._run_first, last)
-        self._run_behind = last + 1
-        self._run_end = len(out)
+        self._unsent().settle(consumer_id, first, last)
         self._pending_commands = True
         self._mark()
 
@@ -338,51 +372,62 @@ class GatheringQueue(Queue):
 
     def _take_messages(self) -> Gathered:
         """All messages gathered, as one record batch; what comes is the next one's."""
-        lengths = self._lengths[0] if len(self._lengths) == 1 else b"".join(self._lengths)
-        payload = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        unsealed = self._unsealed
+        assert unsealed is not None, "there are messages"
+        pieces = unsealed.lengths
+        lengths = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        parts = unsealed.parts
+        payload = parts[0] if len(parts) == 1 else b"".join(parts)
         assert self._pending > 0 and 4 * self._pending == len(lengths), "each has a length"
-        assert self._pending_bytes == len(payload), "all that was counted is there"
+        assert unsealed.bytes == len(payload), "all that was counted is there"
         facts = b""
-        which = self.known_facts | PRIORITIES if self._prioritised else self.known_facts
+        flavour = unsealed.flavour
+        which = self.known_facts | PRIORITIES if unsealed.prioritised else self.known_facts
         replicated = self.type.replicated
-        if self._noted and replicated:
+        if unsealed.noted and replicated:
             # A classic queue has no limit that they count towards (POI-02).
-            if any_failed(payload, lengths, self._pending, self._flavour):
+            if any_failed(payload, lengths, self._pending, flavour):
                 which |= FAILURES
         if which:
-            facts = measured(payload, lengths, self._pending, self._flavour, which, replicated)
+            facts = measured(payload, lengths, self._pending, flavour, which, replicated)
         gathered = Gathered(
-            KIND_MESSAGES if self._persistent else KIND_TRANSIENT,
+            KIND_MESSAGES if unsealed.persistent else KIND_TRANSIENT,
             self._pending,
             lengths,
             payload,
-            self._runs,
-            self._flavour,
-            self._life_ms,
+            unsealed.runs,
+            flavour,
+            unsealed.life_ms,
             facts,
         )
         self._forget_messages()
         return gathered
 
-    def _forget_messages(self) -> None:
-        self._parts = []
-        self._lengths = []
-        self._runs = []
+    def _forget_messages(self) -> list[PublishRun]:
+        """Have no messages gathered; gives who waits for those that there were."""
+        unsealed = self._unsealed
+        self._unsealed = None
         self._pending = 0
-        self._pending_bytes = 0
-        self._prioritised = False
-        self._noted = False
+        return [] if unsealed is None else unsealed.runs
 
-    def _writer(self) -> BytesWriter:
-        """Where commands are written; there is one only while there are commands."""
+    def _pending_bytes(self) -> i64:
+        """What the messages gathered take."""
+        unsealed = self._unsealed
+        return 0 if unsealed is None else unsealed.bytes
+
+    def _unsent(self) -> Unsent:
+        """Where commands are gathered; there is such only while there are commands."""
         if self._commands is None:
-            self._commands = BytesWriter()
+            self._commands = Unsent()
         return self._commands
 
+    def _writer(self) -> BytesWriter:
+        """Where commands are written."""
+        return self._unsent().out
+
     def _take_commands(self) -> bytes:
-        payload = b"" if self._commands is None else self._commands.getvalue()
+        payload = b"" if self._commands is None else self._commands.out.getvalue()
         self._commands = None
-        self._run_end = NOT_SETTLED
         self._pending_commands = False
         self._urgent = False
         return payload

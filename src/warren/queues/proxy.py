@@ -182,13 +182,12 @@ class ProxyQueue(GatheringQueue):
     def _answer_all(self, refused: bool) -> None:
         sent = self._sent
         asked = self._asked
-        runs = self._runs
         pending = self._pending
+        runs = self._forget_messages()
         self._sent = deque()
         self._by_sequence = {}
         self._kept = deque()
         self._asked = {}
-        self._forget_messages()
         self.unsafe_bytes = 0
         if pending > 0:
             sent.append(Sent(pending, 0, runs, []))

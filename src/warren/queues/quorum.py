@@ -314,7 +314,7 @@ class QuorumQueue(SessionQueue, Machine):
         a moment.
         """
         awaited = self._pending_commands and (self._urgent or self.fifo.ready_count() > 0)
-        if awaited or self._pending_bytes >= GATHER_BYTES:
+        if awaited or self._pending_bytes() >= GATHER_BYTES:
             super().seal()
         elif self.proposer().busy():
             return
@@ -358,7 +358,7 @@ class QuorumQueue(SessionQueue, Machine):
 
     def under_way_bytes(self) -> i64:
         """What their records take."""
-        return self._submitted_bytes + self._pending_bytes
+        return self._submitted_bytes + self._pending_bytes()
 
     # --- the machine ------------------------------------------------------------------------------
 
@@ -535,7 +535,7 @@ class QuorumQueue(SessionQueue, Machine):
             # Another node led, and their bodies are not here any more.
             self.dead_lettering.forget()
         self.mind_leases()
-        self.deliveries = []
+        missing: list[Delivery] = []
         for consumer_id, handed in self._handed.items():
             consumer = self.fifo.consumers.get(consumer_id)
             if consumer is not None:
@@ -545,7 +545,8 @@ class QuorumQueue(SessionQueue, Machine):
                         consumer, run.key, run.first, run.count, run.acquired, counted
                     )
                     # At the end of the turn: it may turn out that the state is none.
-                    self.deliveries.append(missed)
+                    missing.append(missed)
+        self.deliveries = missing
         if self.fifo.config.delivery_limit != NOT_SET_UP:
             self._find_timed_out(before)
         self._forgotten = None
@@ -751,8 +752,7 @@ class QuorumQueue(SessionQueue, Machine):
     def close(self) -> None:
         """The queue was deleted; messages that it would have had count as safe (as RabbitMQ)."""
         super().close()
-        for run in self._runs:
+        for run in self._forget_messages():
             run.safe()
-        self._forget_messages()
         self._polls.abandon_missed()
         self.admission.close()

@@ -235,7 +235,7 @@ class SessionQueue(TableQueue):
     def act(self, effects: Effects) -> None:
         """Do what comes of an entry."""
         if effects.timed_out:
-            self.holders.timed_out(len(self.deliveries), effects.timed_out)
+            self.holders.timed_out(self.delivery_count(), effects.timed_out)
         super().act(effects)
 
     def _hand_on_all(self) -> None:
@@ -243,8 +243,8 @@ class SessionQueue(TableQueue):
 
         A channel hears that it held something for too long before it is given the same again.
         """
-        deliveries = self.deliveries
-        self.deliveries = []
+        deliveries = self.deliveries or []
+        self.deliveries = None
         timed_out = self.holders.take_timed_out()
         told = 0
         session = self._session()

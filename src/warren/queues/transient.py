@@ -246,7 +246,7 @@ class TransientQueue(LossyQueue):
         fifo = self.fifo
         if fifo.sizes.expiring > 0:
             fifo.pass_time(self.host.now_ms())
-        if len(self.deliveries) < fifo.hand_out_max and not fifo.is_behind():
+        if self.delivery_count() < fifo.hand_out_max and not fifo.is_behind():
             self.act(fifo.dispatch())
 
     def dispatch(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from warren.message.dead_letters import REASONS
 from warren.queues.fifo.pieces import Piece, Pieces
@@ -20,6 +20,7 @@ from warren.queues.fifo.sizes import Sizes
 
 
 @final
+@mypyc_attr(acyclic=True)  # Nothing that it refers to leads back to it.
 class Discards:
     """The dead letters that a queue keeps.
 

@@ -15,7 +15,7 @@ from typing import Final, final
 
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from librt.vecs import append, vec
-from mypy_extensions import i32, i64
+from mypy_extensions import i32, i64, mypyc_attr
 
 from warren.queues.fifo.cursor import Cursor
 
@@ -34,6 +34,7 @@ SCHEDULED_BYTES: Final = 20
 
 
 @final
+@mypyc_attr(acyclic=True)  # Nothing that it refers to leads back to it.
 class ScheduleBlock:
     """Some of the runs: `dues` are their times, `spans` their first messages and counts.
 
@@ -98,6 +99,7 @@ class ScheduledRuns:
 
 
 @final
+@mypyc_attr(acyclic=True)  # Nothing that it refers to leads back to it.
 class Schedule:
     """The messages that wait for their time.
 
@@ -108,7 +110,16 @@ class Schedule:
     def __init__(self) -> None:
         self.count: i64 = 0
         self._size: i64 = 0
-        self._blocks: list[ScheduleBlock] = []
+        self._made: list[ScheduleBlock] | None = None
+        """None as long as no message ever waited: few queues have such."""
+
+    @property
+    def _blocks(self) -> list[ScheduleBlock]:
+        """The blocks, to change them."""
+        blocks = self._made
+        if blocks is None:
+            blocks = self._made = []
+        return blocks
 
     def add(self, first: i64, count: i64, due_ms: i64) -> None:
         """Messages wait until a time."""
@@ -192,9 +203,10 @@ class Schedule:
 
     def frozen(self) -> ScheduledRuns:
         """All runs as they are now."""
-        for block in self._blocks:
+        blocks = self._made or []
+        for block in blocks:
             block.shared = True
-        return ScheduledRuns(list(self._blocks), self._size)
+        return ScheduledRuns(list(blocks), self._size)
 
     def read(self, cursor: Cursor) -> Iterator[None]:
         """Read what `encode` wrote, behind how many there are: the order of the heap stays."""

@@ -18,9 +18,20 @@ class ServiceQueue:
     """The consumers of a queue that wait for messages."""
 
     def __init__(self) -> None:
-        self._turns: Turns = Turns()
-        self._limited: dict[int, list[Consumer]] = {}
-        """By the identity of a shared limit that was used up: whose turn it was, in that order."""
+        self._made: Turns | None = None
+        """Those that stand in line; None if nobody ever did."""
+        self._limited: dict[int, list[Consumer]] | None = None
+        """By the identity of a shared limit that was used up: whose turn it was, in that order.
+        None if none ever was.
+        """
+
+    @property
+    def _turns(self) -> Turns:
+        """The line, to stand in it or to leave it."""
+        turns = self._made
+        if turns is None:
+            turns = self._made = Turns()
+        return turns
 
     def wake(self, consumer: Consumer) -> None:
         """A consumer may have room again, and so may those that share its limit."""
@@ -31,7 +42,9 @@ class ServiceQueue:
 
     def next(self) -> Consumer | None:
         """The next consumer with room, which is the first in its line until it was `served`."""
-        turns = self._turns
+        turns = self._made
+        if turns is None:
+            return None
         while True:
             consumer = turns.first()
             if consumer is None or consumer.room() > 0:
@@ -54,26 +67,28 @@ class ServiceQueue:
 
     def alone(self) -> bool:
         """Whether the next consumer is the only one of the highest priority."""
-        return self._turns.alone()
+        return self._made is None or self._made.alone()
 
     def any(self) -> bool:
         """Whether a consumer stands in line."""
-        return self._turns.any()
+        return self._made is not None and self._made.any()
 
     def order(self) -> list[Consumer]:
         """All that stand in line, in the order of their turns."""
-        return self._turns.order()
+        return [] if self._made is None else self._made.order()
 
     def leave(self, consumer: Consumer) -> None:
         """A consumer that goes gives up its place in line."""
         self._turns.remove(consumer)
         if consumer.limited:
             consumer.limited = False
+            limited = self._limited
+            assert limited is not None, "it waits there"
             key = id(consumer.limiter)
-            line = self._limited[key]
+            line = limited[key]
             line.remove(consumer)
             if not line:
-                del self._limited[key]
+                del limited[key]
 
     def gave_up(self, consumer: Consumer, count: i64) -> None:
         """A consumer gave up so many messages, and has credit for as many more."""
@@ -92,17 +107,21 @@ class ServiceQueue:
     def stand_aside(self, consumer: Consumer) -> None:
         """A consumer waits until there is room in its shared limit."""
         consumer.limited = True
+        limited = self._limited
+        if limited is None:
+            limited = self._limited = {}
         key = id(consumer.limiter)
-        line = self._limited.get(key)
+        line = limited.get(key)
         if line is None:
-            self._limited[key] = [consumer]
+            limited[key] = [consumer]
         else:
             line.append(consumer)
 
     def _wake_limited(self, limiter: Limiter) -> None:
         """Those who wait for room in a shared limit stand in line again, if there is some."""
-        if not limiter.used_up():
-            for consumer in self._limited.pop(id(limiter), []):
+        limited = self._limited
+        if limited is not None and not limiter.used_up():
+            for consumer in limited.pop(id(limiter), []):
                 consumer.limited = False
                 self.wait(consumer)
 

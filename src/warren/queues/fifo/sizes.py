@@ -18,7 +18,7 @@ from typing import Final, final
 
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from librt.vecs import append, vec
-from mypy_extensions import i32, i64, u8
+from mypy_extensions import i32, i64, mypyc_attr, u8
 
 from warren.queues.fifo.cursor import Cursor
 from warren.queues.fifo.pieces import Piece, Pieces
@@ -216,6 +216,7 @@ class Stretch(Piece):
 
 
 @final
+@mypyc_attr(acyclic=True)  # Nothing that it refers to leads back to it.
 class Sizes:
     """The bytes of all messages of a queue, ready or held.
 
