@@ -134,6 +134,7 @@ def test_another_sites_page_changes_nothing(peer: Peer) -> None:
     for headers in (
         {"origin": "http://elsewhere.example"},
         {"origin": "null"},
+        {"origin": "http://[elsewhere"},
         {"sec-fetch-site": "cross-site"},
     ):
         status, _, body = peer.raw(Ask("PUT", "/vhosts/crossed", {}, headers=headers))
