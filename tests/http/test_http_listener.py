@@ -134,6 +134,7 @@ def test_another_sites_page_changes_nothing(peer: Peer) -> None:
     for headers in (
         {"origin": "http://elsewhere.example"},
         {"origin": "null"},
+        {"origin": "http://[elsewhere"},
         {"sec-fetch-site": "cross-site"},
     ):
         status, _, body = peer.raw(Ask("PUT", "/vhosts/crossed", {}, headers=headers))
@@ -326,4 +327,84 @@ def test_who_does_not_read_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
 
     ended = asyncio.Event()
     monkeypatch.setattr(listener, "UNREAD_SECONDS", 0.2)
+    asyncio.run(run())
+
+
+def test_many_small_chunks_are_looked_at_in_pieces() -> None:
+    """What one read brings has thousands of them: others have their turn in between."""
+    chunks = 20_000
+    sizes: list[int] = []
+    turns: list[int] = []
+
+    async def measured(scope: Any, receive: Any, send: Any) -> None:
+        size, more = 0, True
+        while more:
+            message = await receive()
+            size, more = size + len(message["body"]), message["more_body"]
+        sizes.append(size)
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def run() -> None:
+        served = listener.HttpListener(measured, 10)
+        port = free_port()
+        sockets = await open_sockets(asyncio.get_running_loop(), "127.0.0.1", port, 10)
+        await served.serve(sockets, 10)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        request = b"PUT / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+        request += b"1\r\na\r\n" * chunks + b"0\r\n\r\n"
+        # A further request comes in the same bytes, and has its answer as well.
+        writer.write(request * 2)
+        ticking = asyncio.create_task(tick())
+        async with asyncio.timeout(patient(20.0)):
+            for _ in range(2):
+                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
+        ticking.cancel()
+        writer.close()
+        await served.close(1.0)
+        assert len(turns) >= 2 * len(request) // listener.PIECE_BYTES
+
+    async def tick() -> None:
+        while True:
+            turns.append(len(sizes))
+            await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert sizes == [chunks] * 2
+
+
+def test_what_waits_to_be_looked_at_is_bounded() -> None:
+    """Where more is read than there was time for, the connection is closed."""
+
+    class Transport(asyncio.Transport):
+        aborted = False
+
+        def is_closing(self) -> bool:
+            return self.aborted
+
+        def abort(self) -> None:
+            self.aborted = True
+
+        def close(self) -> None:
+            pass
+
+        def pause_reading(self) -> None:
+            pass
+
+        def resume_reading(self) -> None:
+            pass
+
+        def get_extra_info(self, name: str, default: Any = None) -> Any:
+            return default
+
+    async def run() -> None:
+        connection = listener.HttpListener(lambda *_: None, 10).connection()
+        transport = Transport()
+        connection.connection_made(transport)
+        connection.data_received(bytes(listener.UNPARSED_BYTES_MAX))
+        assert not transport.aborted
+        connection.data_received(b"a")
+        assert transport.aborted
+        connection.connection_lost(None)
+
     asyncio.run(run())

@@ -23,6 +23,11 @@ HEAD_BYTES_MAX = 65_536
 """Of the request line and headers."""
 HEAD_SECONDS = 10.0
 """For these to come, from the connect on, and behind the first byte of a further request."""
+PIECE_BYTES = 4_096
+"""Of what came that is looked at in one turn: of the smallest chunks, it has some hundreds."""
+UNPARSED_BYTES_MAX = 1_048_576
+"""Of one connection that wait for their turn. While some do nothing more is read, but for what
+uvicorn asks for."""
 UNREAD_SECONDS = 30.0
 """For a client to take what it is sent, when it does not keep up."""
 IDLE_SECONDS = 60
@@ -37,6 +42,7 @@ class HttpProtocol(H11Protocol):
         self._listener = listener
         self._head_timer: asyncio.TimerHandle | None = None
         self._unread_timer: asyncio.TimerHandle | None = None
+        self._unparsed = bytearray()
 
     @property
     def idle(self) -> bool:
@@ -63,10 +69,36 @@ class HttpProtocol(H11Protocol):
         """The client is gone."""
         self._stop_waiting()
         self._stop_unread()
+        self._unparsed.clear()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came; a request has to be whole in time."""
+        """Bytes came. Many are looked at in pieces, so that others have their turn in between."""
+        if not self._unparsed and len(data) <= PIECE_BYTES:
+            self._look_at(data)
+            return
+        if not self._unparsed:
+            self.loop.call_soon(self._go_on)
+        self._unparsed += data
+        if len(self._unparsed) > UNPARSED_BYTES_MAX:
+            self.shed()
+        else:
+            self.transport.pause_reading()
+
+    def _go_on(self) -> None:
+        """Look at the next piece of what waits; read more once nothing does."""
+        if not self._unparsed or self.transport.is_closing():
+            return
+        piece = bytes(self._unparsed[:PIECE_BYTES])
+        del self._unparsed[:PIECE_BYTES]
+        self._look_at(piece)
+        if self._unparsed:
+            self.loop.call_soon(self._go_on)
+        elif not self.flow.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def _look_at(self, data: bytes) -> None:
+        """Have a piece parsed; a request has to be whole in time."""
         before = self.cycle
         if self._head_timer is None and self.idle:
             self._await_head()

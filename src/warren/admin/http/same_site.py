@@ -16,10 +16,13 @@ def check_same_site(headers: dict[str, str]) -> None:
         Problem: It comes from one.
     """
     origin = headers.get("origin")
-    crossing = headers.get("sec-fetch-site") == "cross-site" or (
-        origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
-    )
-    if crossing:
+    try:
+        site = None if origin is None else urlsplit(origin).netloc.lower()
+    except ValueError:
+        # It is no address at all, and so none of this node.
+        site = ""
+    own = headers.get("host", "").lower()
+    if headers.get("sec-fetch-site") == "cross-site" or (site is not None and site != own):
         raise Problem(problem(403, "forbidden", "requests of other sites change nothing"))
 
 

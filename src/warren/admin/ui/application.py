@@ -6,8 +6,7 @@ Requests are told apart by their paths as they came, as the API's are; `/api` is
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -135,15 +134,10 @@ class WebPages:
     # --- logging in -----------------------------------------------------------------------------
 
     def _session(self, scope: Scope) -> BrowserSession | None:
-        for name, value in scope["headers"]:
-            if name == b"cookie":
-                try:
-                    cookie = SimpleCookie(value.decode("latin-1")).get(cookie_name(scope))
-                except CookieError:
-                    continue
-                found = None if cookie is None else self._sessions.find(cookie.value)
-                if found is not None:
-                    return found
+        for value in cookies(scope, cookie_name(scope)):
+            found = self._sessions.find(value)
+            if found is not None:
+                return found
         return None
 
     async def _log_in(self, scope: Scope, receive: Receive, send: Send, body: Body) -> None:
@@ -365,6 +359,20 @@ def cookie_name(scope: Scope) -> str:
     return f"{COOKIE}-{port}" if port.isdecimal() else COOKIE
 
 
+def cookies(scope: Scope, wanted: str) -> Iterator[str]:
+    """The values of a request's cookies of one name.
+
+    Sessions have no value in quotes, and so none is taken out of any: the standard library takes
+    seconds for some, which anybody can send.
+    """
+    for header, text in scope["headers"]:
+        if header == b"cookie":
+            for pair in text.decode("latin-1").split(";"):
+                name, _, value = pair.partition("=")
+                if name.strip() == wanted:
+                    yield value.strip()
+
+
 def cookie_header(
     scope: Scope, token: str, seconds: int = int(IDLE_SECONDS)
 ) -> tuple[bytes, bytes]:
@@ -379,7 +387,10 @@ def cookie_header(
 
 def local(to: str) -> str:
     """A path of this node to go on to; that of the overview in the place of any other address."""
-    parts = urlsplit(to)
+    try:
+        parts = urlsplit(to)
+    except ValueError:
+        return "/"
     wrong = parts.scheme or parts.netloc or not to.startswith("/") or to[1:2] in ("/", "\\")
     if wrong or not to.isascii() or not to.isprintable() or "\\" in to:
         return "/"
