@@ -34,6 +34,8 @@ SHARED_BYTES_MAX = 10 if warren.COMPILED else 11
 has larger objects."""
 OWN_BYTES_MAX = 20
 """Of a message with a time to live and a size of its own."""
+RANKED_BYTES_MAX = 40
+"""Of one with a priority of its own, too, so that no two of a rank follow each other."""
 
 
 def filled(
@@ -130,13 +132,13 @@ def test_a_snapshot_of_sizes_and_times_of_their_own_comes_in_parts(kind: str) ->
     assert longest < len(out) * 2 // 3, "a chunk of stretches at a time"
 
 
-def cost_of(kind: str, batch: int, own: bool) -> float:
+def cost_of(kind: str, batch: int, own: bool, ranked: bool = False) -> float:
     """Bytes of memory that a message takes in a machine."""
     gc.collect()
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        fifo = filled(kind, BACKLOG, batch, own, ranked=False, part=4_096)
+        fifo = filled(kind, BACKLOG, batch, own, ranked, part=4_096)
         gc.collect()
         cost = (tracemalloc.get_traced_memory()[0] - before) / BACKLOG
         assert fifo.ready.count == BACKLOG
@@ -151,6 +153,13 @@ def cost_of(kind: str, batch: int, own: bool) -> float:
 def test_a_waiting_message_takes_some_bytes_of_memory(kind: str, batch: int) -> None:
     assert cost_of(kind, batch, own=False) <= SHARED_BYTES_MAX
     assert cost_of(kind, batch, own=True) <= OWN_BYTES_MAX
+
+
+@pytest.mark.rule("RES-01")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batch", [1, 10])
+def test_a_priority_of_its_own_takes_some_bytes_more(kind: str, batch: int) -> None:
+    assert cost_of(kind, batch, own=True, ranked=True) <= RANKED_BYTES_MAX
 
 
 def resident(number: int) -> ResidentBatch:

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.support.examples import examples
-from warren.queues.fifo.pieces import CHUNK_PIECES, Piece, Pieces
+from warren.queues.fifo.pieces import CHUNK_PIECES, Piece, Pieces, opened, pack_of
 from warren.queues.fifo.runs import Run, as_run
 
 
-def numbers(pieces: list[Piece]) -> list[int]:
+def numbers(pieces: list[Piece], ahead: int) -> list[int]:
     """All keys of some pieces; each is still what it was when it was put in."""
     found = []
-    for piece in map(as_run, pieces):
-        assert piece.first == piece.key + 7 and piece.count > 0
+    for piece in map(as_run, opened(pieces)):
+        assert piece.first == piece.key + ahead and piece.count > 0
         found += range(piece.key, piece.key + piece.count)
     return found
 
@@ -25,9 +25,15 @@ def numbers(pieces: list[Piece]) -> list[int]:
 class PiecesMachine(RuleBasedStateMachine):
     """Enough pieces for some chunks come, ranges of all sizes go, and some of it returns."""
 
+    AHEAD = 7
+    """What a piece says beside its key is so much more than that."""
+    PACKS = False
+    LOOKS = 9
+    """Places in which it is looked up behind each step what is there."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.pieces = Pieces()
+        self.pieces = Pieces(packs=self.PACKS)
         self.model: list[int] = []
         self.gone: list[int] = []
         self.next = 0
@@ -42,7 +48,7 @@ class PiecesMachine(RuleBasedStateMachine):
         for _ in range(many):
             first = self.next + gap
             self.next = first + count
-            self.pieces.push(Run(first, first + 7, count))
+            self.pieces.push(Run(first, first + self.AHEAD, count))
             self.model += range(first, first + count)
 
     @precondition(lambda self: self.model)
@@ -74,7 +80,7 @@ class PiecesMachine(RuleBasedStateMachine):
         first = int(low * self.next)
         taken = self.pieces.take(first, first + size - 1)
         expected = [n for n in self.model if first <= n < first + size]
-        assert [n for pieces in taken for n in numbers(pieces)] == expected
+        assert self._all_in(taken) == expected
         self.model = [n for n in self.model if not first <= n < first + size]
         self.gone = expected
 
@@ -93,13 +99,13 @@ class PiecesMachine(RuleBasedStateMachine):
             before, behind = self.pieces.neighbours(number)
             assert before is None or before.key + before.count <= number
             assert behind is None or behind.key > number
-            self.pieces.insert(Run(number, number + 7, 1))
+            self.pieces.insert(Run(number, number + self.AHEAD, 1))
         self.model = sorted(self.model + self.gone[::step])
         self.gone = []
 
     @rule()
     def take_all(self) -> None:
-        assert [n for pieces in self.pieces.take_all() for n in numbers(pieces)] == self.model
+        assert self._all_in(self.pieces.take_all()) == self.model
         self.model = []
         self.gone = []
 
@@ -109,16 +115,19 @@ class PiecesMachine(RuleBasedStateMachine):
         self.frozen.append((self.pieces.freeze(), list(self.model)))
         del self.frozen[:-2]
 
+    def _all_in(self, lists: list[list[Piece]]) -> list[int]:
+        return [number for pieces in lists for number in numbers(pieces, self.AHEAD)]
+
     @invariant()
     def what_is_looked_at_stays_as_it_is(self) -> None:
         for lists, model in self.frozen:
-            assert [n for pieces in lists for n in numbers(pieces)] == model
+            assert self._all_in(lists) == model
 
     @invariant()
     def same(self) -> None:
-        assert numbers(self.pieces.all()) == self.model
+        assert numbers(self.pieces.all(), self.AHEAD) == self.model
         assert self.pieces.count == len(self.model)
-        some = self.model[:: max(1, len(self.model) // 9)]
+        some = self.model[:: max(1, len(self.model) // self.LOOKS)]
         there = set(self.model)
         for number in {0, self.next, *some, *(n + 1 for n in some)}:
             assert self.pieces.holds(number) == (number in there)
@@ -126,12 +135,50 @@ class PiecesMachine(RuleBasedStateMachine):
     @invariant()
     def chunks_are_neither_long_nor_sparse(self) -> None:
         chunks = self.pieces.chunks()
-        sizes = [len(chunk.live()) for chunk in chunks]
+        sizes = [int(chunk.size()) for chunk in chunks]
+        assert sizes == [len(opened(chunk.live())) for chunk in chunks]
         assert all(0 < size < 2 * CHUNK_PIECES for size in sizes)
-        assert all(c.count == len(numbers(c.live())) for c in chunks)
+        assert all(c.count == len(numbers(c.live(), self.AHEAD)) for c in chunks)
         # The head of a queue is used up piece by piece, and its tail is not full yet.
         assert all(sum(two) >= CHUNK_PIECES // 4 for two in pairwise(sizes[1:-1]))
 
 
+class PackedMachine(PiecesMachine):
+    """The same where full chunks are packed, and are looked into as rarely as can be."""
+
+    AHEAD = 0
+    PACKS = True
+    LOOKS = 1
+
+    @rule()
+    def strike(self) -> None:
+        """Some numbers go that lie anywhere."""
+        gone = self.model[:: max(1, len(self.model) // 3)]
+        found = self.pieces.strike([(number, number) for number in gone])
+        assert self._all_in(found) == gone
+        self.model = [number for number in self.model if number not in gone]
+
+
 TestPieces = PiecesMachine.TestCase
 TestPieces.settings = settings(max_examples=examples(60), stateful_step_count=20, deadline=None)
+TestPacked = PackedMachine.TestCase
+TestPacked.settings = TestPieces.settings
+
+
+def test_what_nobody_works_on_is_packed() -> None:
+    """All of a long list but its end, until somebody takes from it, or looks for something."""
+    pieces = Pieces(packs=True)
+    for number in range(10 * CHUNK_PIECES):
+        pieces.push(Run(2 * number, 2 * number, 1))
+
+    def packed() -> list[bool]:
+        return [pack_of(chunk.live()) is not None for chunk in pieces.chunks()]
+
+    assert packed() == [True] * 9 + [False]
+    assert pieces.head().key == 0
+    assert pieces.holds(2 * (5 * CHUNK_PIECES + 1))
+    assert not pieces.holds(2 * (5 * CHUNK_PIECES + 1) + 1)
+    assert packed() == [False] + [True] * 4 + [False] + [True] * 3 + [False]
+    odd = [(2 * number + 1, 2 * number + 1) for number in range(8 * CHUNK_PIECES)]
+    assert pieces.strike(odd) == []
+    assert packed() == [False] + [True] * 4 + [False] + [True] * 3 + [False]

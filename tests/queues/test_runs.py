@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from librt.strings import BytesWriter, write_i32_be
 
 from warren.queues.fifo.cursor import Cursor
-from warren.queues.fifo.pieces import Piece, count_of
+from warren.queues.fifo.pieces import CHUNK_PIECES, Piece, count_of, opened, pack_of
 from warren.queues.fifo.runs import Run, RunQueue, as_run, encode_runs, merge_pairs
 
 Numbered = tuple[int, int]
@@ -29,10 +30,40 @@ class RunQueueMachine(RuleBasedStateMachine):
 
     @rule(gap=st.integers(0, 2), count=st.integers(1, 6), acquired=st.integers(0, 1))
     def push(self, gap: int, count: int, acquired: int) -> None:
+        self._push(gap, count, acquired)
+
+    def _push(self, gap: int, count: int, acquired: int) -> None:
         first = self.next + gap
         self.next = first + count
         self.queue.push(first, first + count - 1, acquired)
         self.model += [(first + at, acquired) for at in range(count)]
+
+    @precondition(lambda self: len(self.model) < 8 * CHUNK_PIECES)
+    @rule(gap=st.sampled_from([1, 2, 1 << 40]), most=st.sampled_from([0, 1, 3, 255, 256]))
+    def push_many(self, gap: int, most: int) -> None:
+        """Some chunks of runs come, which may be far behind what was before."""
+        self.next += gap
+        for number in range(3 * CHUNK_PIECES):
+            self._push(1, 1, 0 if number % 5 else most)
+
+    @precondition(lambda self: self.model)
+    @rule(runs=st.sampled_from([9, CHUNK_PIECES, 2 * CHUNK_PIECES]))
+    def take_many(self, runs: int) -> None:
+        for _ in range(runs):
+            if self.model:
+                head = self.queue.head()
+                count = int(head.count)
+                taken = [(head.first + at, head.acquired) for at in range(count)]
+                self.queue.take(count)
+                assert taken == self.model[:count]
+                del self.model[:count]
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def strike_some(self, data: st.DataObject) -> None:
+        gone = data.draw(st.sets(st.sampled_from(self.model), max_size=3))
+        self.queue.strike(sorted((number, number) for number, _ in gone))
+        self.model = [item for item in self.model if item not in gone]
 
     @precondition(lambda self: self.model)
     @rule(data=st.data())
@@ -118,7 +149,7 @@ class RunQueueMachine(RuleBasedStateMachine):
     @invariant()
     def what_is_looked_at_stays_as_it_is(self) -> None:
         for lists, model in self.frozen:
-            runs = [as_run(piece) for pieces in lists for piece in pieces]
+            runs = [as_run(piece) for pieces in lists for piece in opened(pieces)]
             found = [(r.first + at, r.acquired) for r in runs for at in range(r.count)]
             assert found == model
             assert all(run.key == run.first for run in runs)
@@ -132,6 +163,53 @@ class RunQueueMachine(RuleBasedStateMachine):
 
 
 TestRunQueue = RunQueueMachine.TestCase
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("times", [(0, 0), (3, 0), (0, 2), (255, 255)])
+def test_packed_runs_are_what_they_were(order: int, times: tuple[int, int]) -> None:
+    """Whatever order they are in, how long they are, and how often they came back or failed."""
+    queue = RunQueue()
+    expected = []
+    for number in range(4 * CHUNK_PIECES):
+        first = (1 << 50) + order * number * (1 << 22)
+        last = first + number
+        some = times if number in (200, CHUNK_PIECES + 1) else (0, 0)
+        queue.push(first, last, *some)
+        expected.append((first, last, *some))
+    assert all(pack_of(pieces) for pieces in queue.freeze()[:-1])
+    assert queue.quadruples() == expected
+    for first, last, acquired, failed in expected:
+        head = queue.head()
+        assert (head.first, head.count) == (first, last - first + 1)
+        assert (head.acquired, head.failed) == (acquired, failed)
+        queue.take(head.count)
+    assert queue.count == 0
+
+
+@pytest.mark.parametrize(
+    "large", [(0, 0, 256, 0), (0, 0, 0, 256), (0, 1 << 31, 0, 0), (1 << 31, 0, 0, 0)]
+)
+def test_what_is_too_large_for_a_pack_is_not_packed(large: tuple[int, int, int, int]) -> None:
+    """It stays as it is, and what lies in other chunks is packed all the same."""
+    ahead, longer, acquired, failed = large
+    queue = RunQueue()
+    expected = []
+    first = 0
+    for number in range(4 * CHUNK_PIECES):
+        first += 2
+        last = first
+        times = (0, 0)
+        if number == CHUNK_PIECES + 9:
+            first += ahead
+            last = first + longer
+            times = (acquired, failed)
+        queue.push(first, last, *times)
+        expected.append((first, last, *times))
+        first = last
+    packs = [pack_of(pieces) is not None for pieces in queue.freeze()]
+    assert packs == [True, False, True, False]
+    assert queue.quadruples() == expected
 
 
 def test_a_return_looks_at_its_neighbours_only() -> None:

@@ -16,7 +16,7 @@ from warren.queues.fifo import commands
 from warren.queues.fifo.effects import LeaseReply, Reply
 from warren.queues.fifo.groups import Checkout
 from warren.queues.fifo.live import Gathering
-from warren.queues.fifo.pieces import Piece
+from warren.queues.fifo.pieces import Piece, opened
 from warren.queues.fifo.runs import as_run
 from warren.queues.logged import LoggedQueue
 
@@ -65,7 +65,7 @@ class TableQueue(LoggedQueue):
         left = bytes_max
         runs = self.fifo.part_runs
         for pieces in self.fifo.ready.freeze():
-            for piece in pieces:
+            for piece in opened(pieces):
                 run = as_run(piece)
                 size = sizes.of(run.first, run.count)
                 if size > left:
@@ -86,7 +86,7 @@ class TableQueue(LoggedQueue):
         sizes = self.fifo.sizes
         size: i64 = 0
         for pieces in lists:
-            for piece in pieces:
+            for piece in opened(pieces):
                 run = as_run(piece)
                 size += sizes.of(run.first, run.count)
         return size

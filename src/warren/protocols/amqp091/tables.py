@@ -23,8 +23,8 @@ from warren.ports import Work
 from warren.queues.fifo.effects import UNKNOWN_GROUP, AcquireReply, FencedReply, LeaseReply, Reply
 from warren.queues.fifo.groups import Checkout
 from warren.queues.fifo.live import Gathering
-from warren.queues.fifo.pieces import Piece, count_of
-from warren.queues.fifo.runs import as_run
+from warren.queues.fifo.pieces import Piece, count_of, size_of
+from warren.queues.fifo.runs import pairs_of
 from warren.queues.table_queue import TableQueue
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ChannelException, ConnectionException
@@ -351,7 +351,7 @@ class Listing(Work):
             done += 1
             if self._lists:
                 pieces = self._lists.pop()
-                done += len(pieces)
+                done += size_of(pieces)
                 _write_runs(out, pieces)
                 continue
             checkout = self._checkouts.pop()
@@ -371,10 +371,9 @@ class Listing(Work):
 
 
 def _write_runs(out: BytesWriter, pieces: list[Piece]) -> None:
-    for piece in pieces:
-        run = as_run(piece)
-        write_i64_be(out, run.first)
-        write_i64_be(out, run.first + run.count - 1)
+    for first, last in pairs_of(pieces):
+        write_i64_be(out, i64(first))
+        write_i64_be(out, i64(last))
 
 
 def _send_with(channel: Channel, method: spec.Method, content: bytes) -> None:

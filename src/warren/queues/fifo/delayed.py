@@ -18,7 +18,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.queues.fifo.pieces import Piece
+from warren.queues.fifo.pieces import Piece, opened
 from warren.queues.fifo.runs import Run, RunQueue, as_run
 from warren.queues.fifo.sizes import Sizes
 
@@ -169,7 +169,7 @@ class Delayed:
         """All as (first, last, acquired, failed), in the order in which they are due."""
         found: list[tuple[int, int, int, int]] = []
         for pieces in self.freeze():
-            for piece in pieces:
+            for piece in opened(pieces):
                 run = as_run(piece)
                 last = int(run.first + run.count - 1)
                 found.append((int(run.first), last, int(run.acquired), int(run.failed)))

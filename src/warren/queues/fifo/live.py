@@ -17,7 +17,7 @@ from mypy_extensions import i64
 from warren.log.runlist import PAIR_BYTES, LiveRuns, RunList
 from warren.queues.fifo.groups import Checkout
 from warren.queues.fifo.pieces import Piece
-from warren.queues.fifo.runs import as_run
+from warren.queues.fifo.runs import pairs_of
 from warren.queues.fifo.schedule import ScheduledRuns
 
 PART_RUNS: Final = 8_192
@@ -73,9 +73,7 @@ class Gathering(LiveRuns):
     def _gather(self) -> Iterator[None]:
         block: list[tuple[int, int]] = []
         for pieces in self._all_lists():
-            for piece in pieces:
-                run = as_run(piece)
-                block.append((int(run.first), int(run.first + run.count - 1)))
+            block.extend(pairs_of(pieces))
             if len(block) >= self._part_runs:
                 self._append(block)
                 block = []

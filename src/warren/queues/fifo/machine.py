@@ -50,7 +50,7 @@ from warren.queues.fifo.entry import Encoded, Enqueue, LoggedCommand, Meta
 from warren.queues.fifo.groups import Checkout, Group, Readers
 from warren.queues.fifo.live import PART_RUNS, Gathering
 from warren.queues.fifo.locks import Locks
-from warren.queues.fifo.pieces import Piece, Pieces
+from warren.queues.fifo.pieces import Piece, Pieces, opened
 from warren.queues.fifo.ready import AMONG_DEAD, AT_HEAD, BY_NUMBER, NO_PLACE, Ready
 from warren.queues.fifo.restoring import StateReader
 from warren.queues.fifo.returning import Leaving, Return, Returning, Strand
@@ -755,7 +755,7 @@ class Fifo:
             return
         if config.keeps_dead():
             for pieces in lists:
-                for piece in pieces:
+                for piece in opened(pieces):
                     self._keep_dead(as_run(piece), reason, failed)
             return
         self._dead.append(Dead(reason, lists, count, failed))

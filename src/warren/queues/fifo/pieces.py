@@ -8,6 +8,10 @@ All of them as they are now can be had for the cost of the chunks, too, to be lo
 turns: `freeze` gives the lists themselves. A list is copied when it is changed afterwards, and a
 piece when it is.
 
+A chunk of a long backlog that nobody works on may be packed: then there is one `Pack` in its place,
+which takes a tenth of the memory, and makes the pieces again when one of them is asked for. Whoever
+has lists of pieces asks `opened` for what a list stands for.
+
 Where pieces of several owners lie mixed, a full chunk keeps count of what each of them has in it,
 so that what all of them have is known for the cost of the chunks.
 """
@@ -60,6 +64,54 @@ class Piece:
     def place(self) -> i64:
         """The first of these numbers in what counts its owner's alone, which ascends likewise."""
         return self.key
+
+    def pack(self, pieces: list[Piece]) -> Pack | None:
+        """What takes less memory than a list of pieces like this one; None if nothing can."""
+        return None
+
+
+@mypyc_attr(acyclic=True)
+class Pack(Piece):
+    """What a list of pieces is, in less memory; it does not change.
+
+    As a piece it goes from the beginning of the first to the end of the last, with all that lies
+    between them, and it is the only one of its list.
+
+    Attributes:
+        size: How many pieces there are.
+    """
+
+    def __init__(self, key: i64, count: i64, size: i64) -> None:
+        super().__init__(key, count)
+        self.size: i64 = size
+
+    def open(self) -> list[Piece]:
+        """Make the pieces anew, so that they are nobody else's."""
+        raise AssertionError("a pack defines open")
+
+    def meets(self, gone: Stretches) -> bool:
+        """Whether there is a number of these stretches in any of the pieces."""
+        raise AssertionError("a pack defines meets")
+
+
+def pack_of(pieces: list[Piece]) -> Pack | None:
+    """What stands for the pieces of a list; None if they are in it themselves."""
+    if len(pieces) != 1:
+        return None
+    piece = pieces[0]
+    return piece if isinstance(piece, Pack) else None
+
+
+def opened(pieces: list[Piece]) -> list[Piece]:
+    """The pieces that a list stands for."""
+    pack = pack_of(pieces)
+    return pieces if pack is None else pack.open()
+
+
+def size_of(pieces: list[Piece]) -> i64:
+    """How many pieces a list stands for."""
+    pack = pack_of(pieces)
+    return len(pieces) if pack is None else pack.size
 
 
 @final
@@ -160,11 +212,14 @@ class Stretches:
 class Chunk:
     """Some pieces; those before `head` are gone.
 
+    What finds, takes or changes pieces wants them to be themselves, and not packed.
+
     It is no `HeadedList`, since its list goes as it is to those who look at it or take it out, and
     it is short, so that the gap in front is never closed.
 
     Attributes:
         count: Numbers in all of its pieces.
+        packed: Whether a pack stands for its pieces, all of which are there; see `open`.
         mixed: Whether there may be pieces of several owners in it.
         shares: What each of them has in it, if that was counted.
         frozen: Whether somebody looks at its list, so that it must stay as it is.
@@ -177,6 +232,7 @@ class Chunk:
         self.pieces: list[Piece] = []
         self.head: i64 = 0
         self.count: i64 = 0
+        self.packed: bool = False
         self.mixed: bool = False
         self.shares: Shares | None = None
         self.frozen: bool = False
@@ -189,6 +245,31 @@ class Chunk:
     def live(self) -> list[Piece]:
         """Its pieces, in a list that may be kept if the chunk is not used any more."""
         return self.pieces[self.head :] if self.head > 0 else self.pieces
+
+    def size(self) -> i64:
+        """How many pieces it has."""
+        return size_of(self.pieces) if self.packed else len(self.pieces) - self.head
+
+    def pack(self) -> None:
+        """Take less memory, if its pieces can; it is full, unless somebody takes from it."""
+        if self.packed or self.head > 0:
+            return
+        pack = self.pieces[0].pack(self.pieces)
+        if pack is not None:
+            if not self.bounded:
+                self._bound()
+            self.pieces = [pack]
+            self.packed = True
+            self.frozen = False
+            self.shared_behind = 0
+
+    def open(self) -> None:
+        """Have its pieces themselves: it is packed."""
+        self.pieces = opened(self.pieces)
+        self.packed = False
+        self.frozen = False
+        self.shared_from = 0
+        self.shared_behind = 0
 
     def freeze(self) -> list[Piece]:
         """Its pieces as they are now, whatever becomes of it."""
@@ -304,6 +385,11 @@ class Chunk:
         nearest = gone.find(self.low)
         if nearest == gone.size or gone.firsts[nearest] >= self.behind:
             return []
+        if self.packed:
+            pack = pack_of(self.pieces)
+            if pack is not None and not pack.meets(gone):
+                return []
+            self.open()
         pieces = self.pieces
         first = gone.firsts[0]
         last = gone.lasts[gone.size - 1]
@@ -370,15 +456,18 @@ class Pieces:
         crowded: Whether there was a chunk with too many owners to keep count of them.
     """
 
-    def __init__(self, owned: bool = False) -> None:
+    def __init__(self, owned: bool = False, packs: bool = False) -> None:
         """
         Args:
             owned: Whether pieces have owners, what each has in a chunk is to be counted, and they
                 are changed by `push`, `grow_tail`, `take` and `insert` alone.
+            packs: Whether chunks may be packed; not those of owners. Then a list that is had from
+                here may have a pack in it.
         """
         self.count: i64 = 0
         self.crowded: bool = False
         self._owned: bool = owned
+        self._packs: bool = packs
         self._chunks: list[Chunk] = []
         """None is empty, but for the only one."""
 
@@ -387,7 +476,11 @@ class Pieces:
         chunks = self._chunks
         if chunks:
             chunk = chunks[-1]
+            if chunk.packed:
+                chunk.open()
             if len(chunk.pieces) >= CHUNK_PIECES:
+                if self._packs:
+                    chunk.pack()
                 if self._owned and chunk.shares is None and len(chunks) >= UNCOUNTED_CHUNKS:
                     self._share(chunk)
                 chunk = Chunk()
@@ -413,9 +506,10 @@ class Pieces:
         if self.count == 0:
             # Of what was there before, an empty chunk may be left.
             self._chunks.clear()
-        for pieces in lists:
-            if not pieces:
+        for each in lists:
+            if not each:
                 continue
+            pieces = opened(each)
             chunk = Chunk()
             chunk.pieces = pieces
             chunk.frozen = True
@@ -427,11 +521,22 @@ class Pieces:
 
     def tail(self) -> Piece | None:
         """The last piece."""
-        return self._chunks[-1].pieces[-1] if self.count > 0 else None
+        if self.count == 0:
+            return None
+        return self._last(len(self._chunks) - 1)
+
+    def _last(self, at: i64) -> Piece:
+        """The last piece of a chunk."""
+        chunk = self._chunks[at]
+        if chunk.packed:
+            chunk.open()
+        return chunk.pieces[-1]
 
     def grow_tail(self, count: i64) -> None:
         """The last piece goes on for so many more numbers."""
         chunk = self._chunks[-1]
+        if chunk.packed:
+            chunk.open()
         chunk.shares = None
         chunk.bounded = False
         chunk.own(len(chunk.pieces) - 1).count += count
@@ -455,11 +560,15 @@ class Pieces:
     def head(self) -> Piece:
         """The first piece; there must be one."""
         chunk = self._chunks[0]
+        if chunk.packed:
+            chunk.open()
         return chunk.pieces[chunk.head]
 
     def drop(self, count: i64) -> None:
         """Give up so many numbers, at most all, of the first piece."""
         chunk = self._chunks[0]
+        if chunk.packed:
+            chunk.open()
         piece = chunk.pieces[chunk.head]
         self.count -= count
         chunk.count -= count
@@ -500,6 +609,8 @@ class Pieces:
                 self.count -= chunk.count
                 at += 1
                 continue
+            if chunk.packed:
+                chunk.open()
             before = chunk.count
             some = chunk.take(first, last)
             self.count -= before - chunk.count
@@ -566,15 +677,20 @@ class Pieces:
         at = self._find(key)
         if at == len(self._chunks):
             return False
-        chunk = self._chunks[at]
-        return chunk.pieces[chunk.find(key)].key <= key
+        return self._found(at, key).key <= key
 
     def at(self, key: i64) -> Piece:
         """The piece that has a number, which must be here."""
-        chunk = self._chunks[self._find(key)]
-        piece = chunk.pieces[chunk.find(key)]
+        piece = self._found(self._find(key), key)
         assert piece.key <= key, f"nothing is known of {key}"
         return piece
+
+    def _found(self, at: i64, key: i64) -> Piece:
+        """The first piece that ends at or behind a number, in the first chunk that does."""
+        chunk = self._chunks[at]
+        if chunk.packed:
+            chunk.open()
+        return chunk.pieces[chunk.find(key)]
 
     def insert(self, piece: Piece) -> None:
         """Put a piece where its key belongs; none of its numbers may be here."""
@@ -590,6 +706,8 @@ class Pieces:
             self.push(piece)
             return
         chunk = chunks[at]
+        if chunk.packed:
+            chunk.open()
         where = chunk.find(piece.key)
         mixes = not chunk.mixed and not piece.kin(chunk.pieces[where])
         chunk.bounded = False
@@ -618,17 +736,21 @@ class Pieces:
         chunks = self._chunks
         at = self._find(key)
         if at == len(chunks):
-            return chunks[-1].pieces[-1], None
+            return self._last(at - 1), None
         chunk = chunks[at]
+        if chunk.packed:
+            chunk.open()
         where = chunk.find(key)
         behind = chunk.pieces[where]
         if where > chunk.head:
             return chunk.pieces[where - 1], behind
-        return chunks[at - 1].pieces[-1] if at > 0 else None, behind
+        return self._last(at - 1) if at > 0 else None, behind
 
     def grow(self, piece: Piece, count: i64) -> Piece:
         """A piece that is here goes on for so many more numbers; gives the one to change."""
         chunk = self._chunks[self._find(piece.key)]
+        if chunk.packed:
+            chunk.open()
         chunk.bounded = False
         grown = chunk.own(chunk.find(piece.key))
         grown.count += count
@@ -652,7 +774,7 @@ class Pieces:
         found: list[Piece] = []
         if self.count > 0:
             for chunk in self._chunks:
-                found.extend(chunk.live())
+                found.extend(opened(chunk.live()))
         return found
 
     def count_of_first(self, pieces: i64) -> i64:
@@ -663,7 +785,7 @@ class Pieces:
                 if pieces <= 0:
                     break
                 count += chunk.count
-                pieces -= len(chunk.pieces) - chunk.head
+                pieces -= chunk.size()
         return count
 
     def chunks(self) -> list[Chunk]:
@@ -701,6 +823,7 @@ class Pieces:
             else:
                 chunk.pieces.clear()
             chunk.head = 0
+            chunk.packed = False
             chunk.shares = None
             chunk.shared_behind = 0
 
@@ -708,7 +831,7 @@ class Pieces:
         """A chunk lost some pieces, or was cut: chunks are neither long nor sparse for ever."""
         chunks = self._chunks
         chunk = chunks[at]
-        left: i64 = len(chunk.pieces) - chunk.head
+        left = chunk.size()
         if left == 0:
             self._emptied(at)
             return
@@ -724,8 +847,7 @@ class Pieces:
             return False
         chunk = chunks[at]
         other = chunks[at + 1]
-        left = len(chunk.pieces) - chunk.head + len(other.pieces) - other.head
-        if left > CHUNK_PIECES // 2:
+        if chunk.size() + other.size() > CHUNK_PIECES // 2:
             return False
         other.thaw()
         other.pieces[: other.head] = chunk.live()
@@ -744,7 +866,7 @@ class Pieces:
     def _halve(self, at: i64) -> None:
         """Cut a chunk that has become too long in two."""
         chunk = self._chunks[at]
-        if len(chunk.pieces) - chunk.head < 2 * CHUNK_PIECES:
+        if chunk.packed or len(chunk.pieces) - chunk.head < 2 * CHUNK_PIECES:
             return
         chunk.thaw()
         middle = chunk.head + CHUNK_PIECES
@@ -771,7 +893,7 @@ def count_of(lists: list[list[Piece]]) -> i64:
     """How many pieces there are in some lists."""
     count: i64 = 0
     for pieces in lists:
-        count += len(pieces)
+        count += size_of(pieces)
     return count
 
 

@@ -31,7 +31,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.queues.fifo.cursor import Cursor
-from warren.queues.fifo.pieces import Piece
+from warren.queues.fifo.pieces import Piece, opened
 from warren.queues.fifo.runs import Run, RunQueue, as_run
 from warren.queues.fifo.sizes import NEVER, Sizes
 
@@ -312,7 +312,7 @@ class Ready:
             else:
                 taken.extend(queue.strike(gone))
         for pieces in taken:
-            for piece in pieces:
+            for piece in opened(pieces):
                 run = as_run(piece)
                 self.count -= run.count
                 self.bytes -= self._sizes.of(run.first, run.count)
@@ -362,7 +362,7 @@ class Ready:
     def _enter(self, lists: list[list[Piece]], returned: bool, cursor: Cursor) -> Iterator[None]:
         """Put what was read into the classes of its ranks."""
         for pieces in lists:
-            for piece in pieces:
+            for piece in opened(pieces):
                 if cursor.room <= 0:
                     yield
                 parts = self._parted(as_run(piece))

@@ -15,9 +15,9 @@ from warren.queues.fifo.consumers import Consumer
 from warren.queues.fifo.cursor import Cursor
 from warren.queues.fifo.groups import read_group
 from warren.queues.fifo.parts import read_parts
-from warren.queues.fifo.pieces import Piece
+from warren.queues.fifo.pieces import Piece, size_of
 from warren.queues.fifo.returning import read_return
-from warren.queues.fifo.runs import as_run
+from warren.queues.fifo.runs import run_at
 from warren.queues.fifo.snapshot import (
     ACTIVE,
     AUTOMATIC,
@@ -170,15 +170,16 @@ class StateReader(Work):
     def _claim(self, lists: list[list[Piece]]) -> Iterator[None]:
         for pieces in lists:
             at: i64 = 0
-            while at < len(pieces):
+            size = size_of(pieces)
+            while at < size:
                 if self._cursor.room <= 0:
                     yield
-                end = at + self._cursor.take(len(pieces) - at)
+                end = at + self._cursor.take(size - at)
                 self._claim_some(pieces, at, end)
                 at = end
 
     def _claim_some(self, pieces: list[Piece], begin: i64, end: i64) -> None:
         sizes = self._fifo.sizes
         for at in range(begin, end):
-            run = as_run(pieces[at])
+            run = run_at(pieces, at)
             sizes.claim(run.first, run.count)

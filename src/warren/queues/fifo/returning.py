@@ -19,8 +19,8 @@ from mypy_extensions import i64
 from warren.headed_list import HeadedList
 from warren.queues.fifo.cursor import Cursor
 from warren.queues.fifo.delayed import NO_RETRY, Retry
-from warren.queues.fifo.pieces import CHUNK_PIECES, Piece
-from warren.queues.fifo.runs import Run, as_run, read_run
+from warren.queues.fifo.pieces import CHUNK_PIECES, Piece, opened, size_of
+from warren.queues.fifo.runs import Run, read_run, run_at
 from warren.queues.fifo.sizes import Sizes
 
 FAILED: Final = 1
@@ -50,8 +50,8 @@ class Strand:
         lists = self._lists
         while lists:
             pieces = lists[-1]
-            if self._at < len(pieces):
-                run = as_run(pieces[self._at])
+            if self._at < size_of(pieces):
+                run = run_at(pieces, self._at)
                 self._at += 1
                 self.count -= run.count
                 return run
@@ -63,7 +63,7 @@ class Strand:
         """What was not taken, in order."""
         lists = self._lists[::-1]
         if lists and self._at > 0:
-            lists[0] = lists[0][self._at :]
+            lists[0] = opened(lists[0])[self._at :]
         return lists
 
 
@@ -248,13 +248,13 @@ class Leaving:
         if self.count == 0:
             for number in range(len(lists)):
                 pieces = lists[number]
-                for at in range(len(pieces)):
-                    run = as_run(pieces[at])
+                for at in range(size_of(pieces)):
+                    run = run_at(pieces, at)
                     first = run.first
                     behind = first + run.count
                     while first < behind:
                         if steps <= 0:
-                            rest = [Run(first, first, behind - first), *pieces[at + 1 :]]
+                            rest = [Run(first, first, behind - first), *opened(pieces)[at + 1 :]]
                             self._keep([rest, *lists[number + 1 :]], count)
                             return 0
                         steps -= 1

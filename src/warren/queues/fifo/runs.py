@@ -1,7 +1,8 @@
 """Runs of message numbers: how a queue remembers messages without an object for each.
 
 A `Run` is a contiguous stretch of message numbers that share their delivery counters. A backlog
-that nobody touched is one run, whatever its length.
+that nobody touched is one run, whatever its length. Where messages of several priorities come by
+turns, each is a run; of a long backlog of these most lie packed, a `RunPack` for some hundred.
 """
 
 from __future__ import annotations
@@ -10,12 +11,19 @@ from collections.abc import Iterator
 from typing import Final, final
 
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
-from mypy_extensions import i32, i64, mypyc_attr
+from librt.vecs import append, vec
+from mypy_extensions import i32, i64, mypyc_attr, u8
 
 from warren.queues.fifo.cursor import Cursor
-from warren.queues.fifo.pieces import Piece, Pieces
+from warren.queues.fifo.pieces import Pack, Piece, Pieces, Stretches, pack_of
 
 RUN_BYTES: Final = 24
+
+PACKED_MAX: Final = (1 << 31) - 1
+"""Between the first message of a pack and that of each run, and messages of a run, at most."""
+
+PACKED_TIMES_MAX: Final = 255
+"""How often messages in a pack came back, or failed, at most."""
 
 
 @final
@@ -55,6 +63,90 @@ class Run(Piece):
             self.first + self.count == first and self.acquired == acquired and self.failed == failed
         )
 
+    def pack(self, pieces: list[Piece]) -> Pack | None:
+        """A `RunPack`, if no number in these runs is too large for one."""
+        last = as_run(pieces[-1])
+        pack = RunPack(self.first, last.first + last.count - self.first, len(pieces))
+        return pack if pack.fill(pieces) else None
+
+
+@final
+@mypyc_attr(acyclic=True)
+class RunPack(Pack):
+    """Runs whose keys are the numbers of their first messages, in 8 or 10 bytes each."""
+
+    def __init__(self, key: i64, count: i64, size: i64) -> None:
+        super().__init__(key, count, size)
+        self._offsets: vec[i32] = vec[i32](capacity=size)
+        """Where each begins, counted from the key; in whatever order they are."""
+        self._counts: vec[i32] = vec[i32](capacity=size)
+        self._times: vec[u8] = vec[u8]()
+        """How often the messages of each were acquired, and failed; nothing if none ever were."""
+
+    def fill(self, pieces: list[Piece]) -> bool:
+        """Take the runs of a list; False if it cannot, and is of no use then."""
+        timed = False
+        for piece in pieces:
+            run = as_run(piece)
+            offset = run.first - self.key
+            if not -PACKED_MAX <= offset <= PACKED_MAX or run.count > PACKED_MAX:
+                return False
+            if run.acquired > 0 or run.failed > 0:
+                timed = True
+            self._offsets = append(self._offsets, i32(offset))
+            self._counts = append(self._counts, i32(run.count))
+        if timed:
+            times = vec[u8](capacity=2 * len(pieces))
+            for piece in pieces:
+                run = as_run(piece)
+                if run.acquired > PACKED_TIMES_MAX or run.failed > PACKED_TIMES_MAX:
+                    return False
+                times = append(times, u8(run.acquired))
+                times = append(times, u8(run.failed))
+            self._times = times
+        return True
+
+    def open(self) -> list[Piece]:
+        """Make the runs."""
+        return [self.run(at) for at in range(self.size)]
+
+    def run(self, at: i64) -> Run:
+        """Make one of the runs."""
+        first = self.key + i64(self._offsets[at])
+        count = i64(self._counts[at])
+        if len(self._times) == 0:
+            return Run(first, first, count)
+        return Run(first, first, count, i64(self._times[2 * at]), i64(self._times[2 * at + 1]))
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """The messages of all runs as (first, last) pairs."""
+        found: list[tuple[int, int]] = []
+        for at in range(self.size):
+            first = self.key + i64(self._offsets[at])
+            found.append((first, first + i64(self._counts[at]) - 1))
+        return found
+
+    def encode(self, out: BytesWriter) -> None:
+        """Append all runs to a snapshot, as `encode_runs` does."""
+        timed = len(self._times) > 0
+        for at in range(self.size):
+            first = self.key + i64(self._offsets[at])
+            write_i64_be(out, first)
+            write_i64_be(out, first + i64(self._counts[at]) - 1)
+            write_i32_be(out, i32(i64(self._times[2 * at])) if timed else 0)
+            write_i32_be(out, i32(i64(self._times[2 * at + 1])) if timed else 0)
+
+    def meets(self, gone: Stretches) -> bool:
+        """Whether there is a message of these stretches in any of the runs."""
+        lowest = gone.firsts[0]
+        highest = gone.lasts[gone.size - 1]
+        for at in range(self.size):
+            first = self.key + i64(self._offsets[at])
+            behind = first + i64(self._counts[at])
+            if first <= highest and behind > lowest and gone.firsts[gone.find(first)] < behind:
+                return True
+        return False
+
 
 @final
 class RunQueue:
@@ -70,7 +162,7 @@ class RunQueue:
         """The runs, to change them."""
         pieces = self._made
         if pieces is None:
-            pieces = self._made = Pieces()
+            pieces = self._made = Pieces(packs=True)
         return pieces
 
     def push(self, first: i64, last: i64, acquired: i64 = 0, failed: i64 = 0) -> None:
@@ -203,6 +295,9 @@ def as_run(piece: Piece) -> Run:
 
 def pairs_of(pieces: list[Piece]) -> list[tuple[int, int]]:
     """The messages of some runs as (first, last) pairs."""
+    pack = pack_of(pieces)
+    if pack is not None:
+        return as_run_pack(pack).pairs()
     found: list[tuple[int, int]] = []
     for piece in pieces:
         run = as_run(piece)
@@ -210,8 +305,24 @@ def pairs_of(pieces: list[Piece]) -> list[tuple[int, int]]:
     return found
 
 
+def as_run_pack(pack: Pack) -> RunPack:
+    """What stands for pieces of what a queue has."""
+    assert isinstance(pack, RunPack), "queues have runs of messages"
+    return pack
+
+
+def run_at(pieces: list[Piece], at: i64) -> Run:
+    """One of the runs that a list stands for."""
+    pack = pack_of(pieces)
+    return as_run(pieces[at]) if pack is None else as_run_pack(pack).run(at)
+
+
 def encode_runs(out: BytesWriter, pieces: list[Piece]) -> None:
     """Append runs to a snapshot: `first last acquired failed` each."""
+    pack = pack_of(pieces)
+    if pack is not None:
+        as_run_pack(pack).encode(out)
+        return
     for piece in pieces:
         run = as_run(piece)
         write_i64_be(out, run.first)

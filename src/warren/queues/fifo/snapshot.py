@@ -16,7 +16,7 @@ from warren.ports import Work
 from warren.queues.fifo.groups import Checkout
 from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.parts import Parts, encode_dead, encode_late
-from warren.queues.fifo.pieces import Piece, count_of
+from warren.queues.fifo.pieces import Piece, count_of, opened, size_of
 from warren.queues.fifo.runs import RUN_BYTES, RunQueue, as_run, common, encode_runs, merge_pairs
 from warren.queues.fifo.sizes import encode_stretches
 
@@ -229,7 +229,7 @@ class StateWriter(Work):
 
     def _runs(self, lists: list[list[Piece]]) -> None:
         pieces = lists.pop()
-        self._done += len(pieces)
+        self._done += size_of(pieces)
         encode_runs(self._out, pieces)
 
     def _stretches(self, lists: list[list[Piece]]) -> None:
@@ -359,7 +359,7 @@ class DurableWriter(Work):
         out.write(both.getvalue())
         # Those that came meanwhile.
         for pieces in self._fifo.transient.take_all():
-            for piece in pieces:
+            for piece in opened(pieces):
                 kept.push(piece.key, piece.key + piece.count - 1)
         self._fifo.transient = kept
         # No consumers, none of them in line, no groups, nothing on its way back or out.
