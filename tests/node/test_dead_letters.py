@@ -237,6 +237,26 @@ def test_what_policies_say_counts_at_once_behind_arguments(kind: str) -> None:
     assert drained(client, "dead") == [b"4"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_policy_has_go_at_once_goes_where_that_policy_says(kind: str) -> None:
+    """A lower limit comes into force with what becomes of the dead, not before."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client, "dead")
+    declare(client, "q", kind)
+    client.publish_confirmed("q", 3)
+    aimed = {"dead-letter-exchange": "", "dead-letter-routing-key": "dead"}
+    policy(pair, aimed | {"max-length": 1})
+    pair.settle(20)
+    assert drained(client) == [b"1", b"2"]
+    policy(pair, aimed)
+    client.publish_confirmed("q", 2)
+    policy(pair, {"max-length": 1})
+    pair.settle(20)
+    assert drained(client) == []
+    assert ready(pair.a, "q") == 1
+
+
 def test_all_ways_through_exchanges() -> None:
     """Bindings of each kind, from exchange to exchange, alternates; internal ones, too."""
     pair = Pair(alone=True)

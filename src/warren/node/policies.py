@@ -117,14 +117,12 @@ class QueuePolicies(Work):
             said = EffectiveSettings(tables, record.name, record.kind, record.arguments)
             queue.set_expires(said.number(EXPIRES, -1))
             queue.set_lazy(said.text(QUEUE_MODE) == LAZY)
-            queue.set_message_ttl(said.number(MESSAGE_TTL, -1))
             most = said.number(MAX_LENGTH, -1)
             overflow = said.text(OVERFLOW)
             # In a quorum queue it means no more than to drop the first messages, as in RabbitMQ.
             to_exchange = overflow == REJECT_PUBLISH_DLX and not queue.type.replicated
             rejects = overflow == REJECT_PUBLISH or to_exchange
             queue.set_rejects_to_exchange(to_exchange)
-            queue.set_limits(Limits(most, said.number(MAX_LENGTH_BYTES, -1), rejects))
             if self._metadata.version >= DELAYED_RETRIES:
                 queue.set_retry(self._retry(tables, record))
             if self._metadata.version >= DISCONNECTED_TIMEOUTS:
@@ -147,6 +145,9 @@ class QueuePolicies(Work):
                 kept and rejects,
             )
             self._mind_fallback(queue, kept and not rejects and isinstance(exchange, str))
+            # Behind what becomes of the dead: what a new limit has go at once goes by that.
+            queue.set_message_ttl(said.number(MESSAGE_TTL, -1))
+            queue.set_limits(Limits(most, said.number(MAX_LENGTH_BYTES, -1), rejects))
 
     def tell_all(self, queue: Queue, record: QueueRecord) -> None:
         """The same, and the delivery limit, which a queue has from the beginning."""
