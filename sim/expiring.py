@@ -144,7 +144,7 @@ class Expiring:
         Raises:
             Violation: It was never unused for as long as that takes.
         """
-        self.world.count("unused queues gone")
+        self.world.count("expired queues")
         if not self.strict or queue.id in self._blind:
             return
         now = self.world.now_ms()

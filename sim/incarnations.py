@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from sim import delays
 from sim.dead_letters import SOURCE, TARGET
+from sim.governed import BURIED, GOVERNED
 from sim.model import CONFIRMED, NEVER, RETURNED, Message, Violation
 from sim.rejecting import NARROW, SPILLED
 from sim.replies import REQUESTS
@@ -394,6 +395,8 @@ class Incarnations:
                 self._lasting |= {delays.STORE, delays.TARGET}
             if self._world.spills is not None:
                 self._lasting |= {NARROW, SPILLED}
+            if self._world.governed is not None:
+                self._lasting |= {GOVERNED, BURIED}
             if self._world.talks is not None:
                 self._lasting.add(REQUESTS)
         return name not in self._lasting

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sim.dead_letters import Letters
     from sim.delays import Delays
     from sim.expiring import Expiring
+    from sim.governed import Governed
     from sim.rejecting import Spills
     from sim.replies import Talks
 
@@ -64,6 +65,7 @@ class Stage:
         talks: What was asked and answered, if anybody does.
         expiring: Who has used a queue that expires, if there is one.
         spills: What becomes of publishes that a full queue sends elsewhere, if there is one.
+        governed: What becomes of messages of a queue that policies change, if there is one.
         clustered: Whether it is a cluster.
     """
 
@@ -94,6 +96,7 @@ class Stage:
         self.talks: Talks | None = None
         self.expiring: Expiring | None = None
         self.spills: Spills | None = None
+        self.governed: Governed | None = None
         self._channels = 0
 
     # What runs behind it.

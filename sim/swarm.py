@@ -44,6 +44,8 @@ LATER_TROUBLES = (GARBLE, STALL, CRAWL)
 """Drawn apart, as all that came later is: runs without it are what they were before."""
 LATER_SHARE = 0.2
 KINDS_SHARE = 0.25
+EXPIRING_SHARE = 0.5
+"""Where a machine may be lost there is no queue that expires, which is so most of the time."""
 OWN_LIMIT_SHARE = 0.25
 ONCE_SHARE = 0.3
 RENEWED = ("quorum", "classic", "transient")
@@ -104,6 +106,7 @@ class Options:
             are none.
         spills_most: So many that other one may hold.
         single_active: Whether a quorum queue in a cluster serves one consumer at a time.
+        governed: Which kind of queue policies change again and again; empty if there is none.
         letters_ttl_ms: After what time what is to die expires, if nobody rejects it; 0 for never.
         letters: Which kind of queue dead letters of another one arrive in; empty if there are none.
         letters_source: Which kind of queue they die in.
@@ -207,12 +210,16 @@ class Options:
         self.replies = Random(f"{seed} replies").random() < LATER_SHARE
         idle = Random(f"{seed} unused queues")
         kind = idle.choice(("quorum", "quorum", "classic", "transient"))
-        self.expiring = kind if idle.random() < LATER_SHARE else ""
+        self.expiring = kind if idle.random() < EXPIRING_SHARE else ""
         self.expires_ms = idle.choice((300, 600, 2_000))
         spills = Random(f"{seed} spilled messages")
         kind = spills.choice(("quorum", "classic"))
         self.spills = kind if spills.random() < LATER_SHARE else ""
         self.spills_most = spills.choice((0, 1, 3, 20))
+        policies = Random(f"{seed} governed queues")
+        self.governed = ""
+        if policies.random() < KINDS_SHARE:
+            self.governed = policies.choice(("quorum", "quorum", "classic"))
         self.single_active = Random(f"{seed} single active").random() < LATER_SHARE
 
     def name(self, plain: str) -> str:

@@ -36,6 +36,7 @@ from sim.consumer import Receiver
 from sim.dead_letters import Letters, add_letters
 from sim.delays import Delays, add_delays
 from sim.expiring import Expiring, add_users
+from sim.governed import Governed, add_governed
 from sim.incarnations import Incarnation
 from sim.model import (
     NEVER,
@@ -185,6 +186,7 @@ class ClusterWorld(Stage):
         self._add_delays()
         self._add_users()
         self._add_spills()
+        self._add_governed()
         if self.options.replies:
             self.talks = add_talks(self, self.clients)
         self.begin_acting()
@@ -254,6 +256,18 @@ class ClusterWorld(Stage):
         if self.options.spills and self.voters_min() < MEMBERS_MIN:
             self.spills = Spills(self, self.options.spills, self.options.spills_most)
             add_spills(self, self.clients, self.spills)
+
+    def _add_governed(self) -> None:
+        """A queue that policies change again and again, and those who use it and change them."""
+        source = self.options.governed
+        if source == "classic" and self.voters_min() == MEMBERS_MIN:
+            source = "quorum"
+        if source:
+            faults = self.faults.faults
+            random = Random(f"{self.seed} governed")
+            sure, strict = ROT not in faults, CLOCK not in faults
+            self.governed = Governed(self, random, source, "quorum", sure, strict)
+            add_governed(self, self.clients, self.governed)
 
     def step(self) -> None:
         """Let the next thing happen."""

@@ -23,6 +23,7 @@ from tests.sim import (
     planted_features,
     planted_limits,
     planted_observers,
+    planted_policies,
     planted_raft,
     planted_retries,
 )
@@ -39,6 +40,7 @@ PLAIN = {
     "strict": False,
     "expiring": "",
     "spills": "",
+    "governed": "",
 }
 """What came to be drawn after most bugs were planted: without it their seeds find them still."""
 
@@ -106,6 +108,7 @@ def main() -> None:
         (planted_expiring.PLANTED, True),
         (planted_features.PLANTED, True),
         (planted_limits.PLANTED, True),
+        (planted_policies.PLANTED, True),
         (planted_raft.PLANTED, True),
         (planted_retries.PLANTED, True),
         (planted_cluster.RARE, True),

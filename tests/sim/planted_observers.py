@@ -225,6 +225,17 @@ def forgets_what_polls_were_given() -> Undo:
     return undo
 
 
+def finds_no_answers() -> Undo:
+    """A poll whose answer a state has swallowed is told that there was nothing."""
+    undone = (states_only(), replace(polls.Polls, "_news", lambda *_: None))
+
+    def undo() -> None:
+        for each in undone:
+            each()
+
+    return undo
+
+
 PLANTED: dict[Any, Where] = {
     stays_with_the_lost: Where(4, 200, (KILL, CUT), SPREAD),
     applies_again: Where(4, 200, (KILL, CUT), SPREAD),
@@ -235,6 +246,7 @@ PLANTED: dict[Any, Where] = {
     skips_an_entry: Where(1, 100, (CUT,), OBSERVED),
     counts_no_bytes: Where(1, 100, (CUT,), OBSERVED),
     forgets_what_polls_were_given: Where(56, 200, (CUT,), POLLED),
+    finds_no_answers: Where(43, 200, (CUT,), POLLED),
     keeps_its_session: Where(71, 200, (CUT, PARTITION), OBSERVED),
 }
 """With each bug where it shows soon; see `hunt`."""

@@ -17,6 +17,7 @@ from tests.sim import (
     planted_features,
     planted_limits,
     planted_observers,
+    planted_policies,
     planted_raft,
     planted_retries,
 )
@@ -36,6 +37,7 @@ IN_CLUSTERS = {
     **planted_expiring.PLANTED,
     **planted_features.PLANTED,
     **planted_limits.PLANTED,
+    **planted_policies.PLANTED,
     **planted_raft.PLANTED,
     **planted_retries.PLANTED,
 }
