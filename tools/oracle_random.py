@@ -5,7 +5,7 @@
 HOST:PORT is the RabbitMQ; a Warren is started, or `WARREN_TEST_BROKER` names one. A sequence is
 drawn by its number: `--first 4207 --count 1` plays one again. What differs is played again with
 more time for everything, and told where it differs again, made as small as can be. `--record`
-stores all that do not differ, with what the RabbitMQ said.
+stores all that do not differ, with what the RabbitMQ said, beside those that are stored.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def main() -> int:
         if broker.ours:
             broker.stop()
     if options.record:
-        stored.write(kept)
+        stored.add(kept)
     speed = options.count / (time.monotonic() - begun)
     print(
         f"\n{options.count} from --first {options.first}: {differing} differ; {speed:.1f} a second"

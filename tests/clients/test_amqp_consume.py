@@ -113,6 +113,7 @@ def test_prefetch_per_consumer(channel: BlockingChannel, queue: str) -> None:
     assert one.quiet() and two.quiet()
 
 
+@pytest.mark.rule("D-22")
 def test_prefetch_over_the_channel(channel: BlockingChannel, names: Names, is_warren: bool) -> None:
     """Classic queues: a global limit is shared by the channel's consumers.
 
@@ -129,6 +130,7 @@ def test_prefetch_over_the_channel(channel: BlockingChannel, names: Names, is_wa
     assert count == (2 if is_warren else 4)
 
 
+@pytest.mark.rule("D-22")
 @pytest.mark.rule("QQ-24")
 def test_no_prefetch_over_the_channel_for_quorum_queues(
     channel: BlockingChannel, names: Names

@@ -38,6 +38,7 @@ def voting(node: Node, queue: str = QUEUE) -> list[str]:
     return [row["Node Name"][:2] for row in rows if row["Membership"] == "voter"]
 
 
+@pytest.mark.rule("D-05")
 @pytest.mark.rule("MEM-02")
 @pytest.mark.rule("MEM-03")
 @pytest.mark.rule("MEM-08")

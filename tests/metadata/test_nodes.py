@@ -216,6 +216,7 @@ def test_members_on_nodes_that_are_gone_are_left_out() -> None:
 # --- removal ------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D-07")
 @pytest.mark.rule("MEM-07")
 def test_removing_a_node_takes_its_queues_and_its_members_away() -> None:
     cluster = Cluster("a", "b", "c")

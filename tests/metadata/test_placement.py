@@ -91,6 +91,7 @@ def test_any_placement(
         assert leaders.get(leader, 0) == min(leaders.get(node, 0) for node in able)
 
 
+@pytest.mark.rule("D-01")
 @pytest.mark.rule("REP-01")
 @pytest.mark.rule("CFG-01")
 def test_three_hold_it_and_the_others_nothing() -> None:

@@ -18,7 +18,7 @@ from warren.metadata.commands import Command
 from warren.metadata.passwords import SHA256, hash_password
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
-from warren.wire.amqp091.properties import FLAG_HEADERS, FLAG_USER_ID
+from warren.wire.amqp091.properties import FLAG_HEADERS, FLAG_REPLY_TO, FLAG_USER_ID
 from warren.wire.amqp091.table import Table, encode_table
 
 CONFIGURE, WRITE, READ = "configure", "write", "read"
@@ -70,6 +70,20 @@ def transact(client: Client) -> spec.Method:
 def transact_copies(client: Client) -> spec.Method:
     client.call(spec.TxSelect())
     return published(client, "e", "k", properties({"CC": ["theirs"]}))
+
+
+def consume_replies(client: Client) -> spec.Method:
+    return client.call(
+        spec.BasicConsume(0, "amq.rabbitmq.reply-to", "", False, True, False, False, {})
+    )
+
+
+def request_a_reply(client: Client) -> spec.Method:
+    """Publish what is to be answered to the client itself."""
+    consume_replies(client)
+    reply_to = b"amq.rabbitmq.reply-to"
+    data = FLAG_REPLY_TO.to_bytes(2, "big") + bytes([len(reply_to)]) + reply_to
+    return published(client, "e", "k", data)
 
 
 def ask(method: spec.Method) -> Callable[[Client], spec.Method]:
@@ -185,6 +199,8 @@ WAYS: dict[str, Way] = {
     "basic.publish with CC": Way(publish("", "x", {"CC": ["q"]}), [DEFAULT]),
     "basic.publish with BCC": Way(publish("e", "x", {"BCC": ["q"]}), [of_exchange(WRITE)]),
     "basic.publish in a transaction": Way(transact, [of_exchange(WRITE)]),
+    "basic.publish of what is to be replied to": Way(request_a_reply, [of_exchange(WRITE)]),
+    "basic.consume of replies": Way(consume_replies, []),
     "basic.publish as a reply": Way(publish("", "amq.rabbitmq.reply-to.x"), [DEFAULT]),
     "basic.consume": Way(ask(spec.BasicConsume(0, "q", "", False, True, False, False, {})), READS),
     "basic.get": Way(ask(spec.BasicGet(0, "q", True)), READS),

@@ -95,6 +95,7 @@ def test_a_policy_changes_later_what_arguments_set_but_type_and_priorities(kind:
                 check_settings(operator, {key: 3})
 
 
+@pytest.mark.rule("D-20")
 @pytest.mark.rule("ARG-05")
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_argument_wins_over_a_policy_but_for_keys_that_say_otherwise(kind: str) -> None:

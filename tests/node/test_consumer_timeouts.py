@@ -31,6 +31,7 @@ def cancelled(client: Client) -> bool:
     return isinstance(client.methods[-1], spec.BasicCancel)
 
 
+@pytest.mark.rule("D-13")
 @pytest.mark.rule("CT-03", "CT-11", "CT-13")
 @pytest.mark.parametrize("where", ["a", "b"])
 def test_the_consumer_is_cancelled_and_another_one_gets_its_messages(where: str) -> None:
@@ -72,6 +73,7 @@ def test_only_what_is_held_for_too_long_returns() -> None:
     pair.until(lambda: pair.a.queue(NAME).counts().held == 0)
 
 
+@pytest.mark.rule("D-20")
 @pytest.mark.rule("CT-04", "CT-05", "CT-06", "CT-07", "CT-09")
 @pytest.mark.parametrize(
     ("own", "argument", "policy", "wanted"),

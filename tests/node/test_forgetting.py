@@ -106,6 +106,7 @@ def test_a_queue_that_loses_its_majority_by_force_says_so_and_can_be_deleted() -
     works(pair, client)
 
 
+@pytest.mark.rule("D-07")
 @pytest.mark.rule("MEM-07")
 def test_a_queue_with_a_majority_goes_on() -> None:
     pair, names = three(3)

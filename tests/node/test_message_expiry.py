@@ -382,3 +382,40 @@ def test_all_who_are_ready_get_messages_without_time_to_live(kind: str) -> None:
         client.publish(NAME, b"%d" % number)
     pair.until(lambda: len(client.messages) == 25)
     assert sorted(client.bodies(), key=int) == [b"%d" % number for number in range(25)]
+
+
+def test_what_expires_next_in_a_quorum_queue_counts_for_who_holds_what_was_before_it() -> None:
+    """The answer to `basic.get` says so, as RabbitMQ's; behind it those messages go."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client, "quorum", -1)
+    client.publish(NAME, b"1")
+    client.publish(NAME, b"2", expiration="0")
+    pair.until(lambda: ready(client) == 2)
+    got = client.get(NAME)
+    assert got is not None and isinstance(got.method, spec.BasicGetOk)
+    assert (got.body, got.method.message_count) == (b"1", 1)
+    assert ready(client) == 0
+
+
+@pytest.mark.parametrize("kind", ["classic", "transient"])
+def test_without_any_room_messages_go_for_want_of_that(kind: str) -> None:
+    """Even those that expire as they come: dead letters say which was first."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.declare("dead")
+    arguments: Table = {
+        "x-max-length": 0,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "dead",
+    }
+    durable = kind == "classic"
+    ok = client.call(spec.QueueDeclare(0, NAME, False, durable, False, False, False, arguments))
+    assert isinstance(ok, spec.QueueDeclareOk)
+    for number in range(2):
+        client.publish(NAME, b"%d" % number, expiration="0")
+    pair.until(lambda: ready_here(pair, "dead") == 2)
+    for body in (b"0", b"1"):
+        got = client.get("dead")
+        assert got is not None and got.body == body
+        assert got.headers()["x-first-death-reason"] == "maxlen"

@@ -32,6 +32,7 @@ def settled(client: Client) -> None:
     client.pair.settle(20)
 
 
+@pytest.mark.rule("D-03")
 @pytest.mark.rule("PRI-01", "PRI-02", "PRI-03", "PRI-04", "QQ-17")
 @pytest.mark.parametrize("where", ["a", "b"])
 def test_two_of_the_higher_level_go_before_one_of_the_lower(where: str) -> None:
@@ -59,6 +60,7 @@ def test_a_high_one_that_came_before_goes_first_in_any_case() -> None:
     assert b" ".join(drained(client)) == b"h1 h2 h3 h4 h5 n1"
 
 
+@pytest.mark.rule("D-03")
 @pytest.mark.parametrize("where", ["a", "b"])
 def test_the_highest_of_32_goes_first(where: str) -> None:
     """As RabbitMQ 4.3 has it: none is 4, and what is beyond is the highest."""

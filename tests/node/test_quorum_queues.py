@@ -121,6 +121,7 @@ def test_a_policy_sets_all_there_is_of_a_queue_that_exists() -> None:
     pair.until(lambda: client.bodies() == [b"1", b"2", b"3"])
 
 
+@pytest.mark.rule("D-12")
 @pytest.mark.rule("QQ-14")
 def test_bodies_are_on_disk_and_not_in_memory() -> None:
     """But for the newest of all queues; a lazy mode is no setting of a quorum queue."""
@@ -163,6 +164,7 @@ def passes(pair: Pair, time_ms: int) -> None:
     pair.until(lambda: pair.clock.monotonic_ms() - since > time_ms)
 
 
+@pytest.mark.rule("D-13")
 @pytest.mark.rule("CT-01", "CT-02")
 @pytest.mark.parametrize(
     ("kind", "no_ack", "limited"),
@@ -180,6 +182,7 @@ def test_who_acknowledges_to_a_quorum_queue_has_a_limited_time(
     assert pair.a.queue(NAME).ready_count() == limited
 
 
+@pytest.mark.rule("D-13")
 @pytest.mark.rule("CT-12")
 def test_a_client_that_cannot_be_told_of_a_cancelled_consumer_loses_its_channel() -> None:
     """And what it holds of other messages goes back with it."""

@@ -54,6 +54,7 @@ def passes(pair: Pair, milliseconds: int) -> None:
         pair.step()
 
 
+@pytest.mark.rule("D-05")
 @pytest.mark.rule("CMR-02")
 @pytest.mark.rule("CMR-11")
 def test_a_queue_grows_to_what_its_argument_says() -> None:
@@ -106,6 +107,7 @@ def test_the_larger_target_counts() -> None:
     assert len(members(pair, "two")) == 2
 
 
+@pytest.mark.rule("D-05")
 @pytest.mark.rule("CMR-05")
 def test_nothing_happens_unless_it_is_enabled() -> None:
     pair = Pair()

@@ -67,6 +67,30 @@ def test_a_limit_is_for_those_who_were_there_before_it(durable: bool) -> None:
     assert len(client.messages) == 9
 
 
+@pytest.mark.parametrize("where", ["a", "b"])
+def test_a_limit_of_each_consumer_ends_the_channels(where: str) -> None:
+    """As in RabbitMQ; what is held then counts where the channel is limited once more."""
+    pair = Pair()
+    assert isinstance(pair.a.client().declare("q"), spec.QueueDeclareOk)
+    pair.until(lambda: pair.b.knows("q"))
+    client, other = pair.stations[where].client(), pair.a.client()
+    client.qos(2, shared=True)
+    consume(client, "q", "1")
+    for number in range(4):
+        other.publish("q", b"%d" % number)
+    pair.until(lambda: len(client.messages) == 2)
+    pair.settle(20)
+    assert len(client.messages) == 2
+    client.qos(1)
+    pair.until(lambda: len(client.messages) == 4)
+    client.qos(4, shared=True)
+    other.publish("q", b"4")
+    pair.settle(20)
+    assert len(client.messages) == 4
+    client.ack(client.messages[0].tag)
+    pair.until(lambda: len(client.messages) == 5)
+
+
 def test_a_limit_is_for_those_of_another_nodes_queue_who_were_there_before() -> None:
     pair = Pair()
     assert isinstance(pair.a.client().declare("q"), spec.QueueDeclareOk)

@@ -78,6 +78,29 @@ def no_priority_is_one(s: Session, case: str) -> None:
     s.drain("o.q")
 
 
+COUNTED = {
+    f"{name}, {how}": (kind, how == "settled")
+    for name, kind in KINDS.items()
+    for how in ("held", "settled")
+}
+
+
+@scenario(cases=COUNTED)
+def counted_before_it_expires(s: Session, case: tuple[dict[str, Any], bool]) -> None:
+    """Who gets a message to hold it is told of those behind it that go next, too, if quorum."""
+    kind, no_ack = case
+    s.open()
+    s.queue(**kind)
+    s.publish(1, "", "o.q", b"1")
+    s.until("o.q", 1)
+    s.publish(1, "", "o.q", b"2", {"expiration": "0"})
+    s.publish(1, "", "o.q", b"3")
+    s.until_settled("o.q")
+    s.get("o.q", no_ack=no_ack)
+    s.until("o.q", 1)
+    s.drain("o.q")
+
+
 LIMITS: dict[str, dict[str, Any]] = {
     "length": {"x-max-length": 1},
     "bytes": {"x-max-length-bytes": 3},

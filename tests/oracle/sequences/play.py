@@ -43,7 +43,7 @@ class Pace(NamedTuple):
 
 
 BRISK = Pace(0.015, 0.008, 0.08)
-PATIENT = Pace(0.15, 0.1, 0.6)
+PATIENT = Pace(patient(0.15), patient(0.1), patient(0.6))
 
 
 class Held(NamedTuple):
@@ -318,12 +318,28 @@ class Play:
             self._look()
             state = (self.news, json.dumps(self.counts, sort_keys=True))
             now = time.monotonic()
+            # A confirm waits for a disk, whatever else has changed by then.
+            least = max(quiet, self.pace.worker) if self._awaits_confirms() else quiet
             if state != before:
                 before, since = state, now
-            elif now - since >= quiet:
+            elif now - since >= least:
                 return
             else:
-                time.sleep(min(0.004, quiet / 3))
+                time.sleep(min(0.004, least / 3))
+
+    def _awaits_confirms(self) -> bool:
+        """Whether something was published that is not confirmed yet."""
+        for place, lane in self.lanes.items():
+            last = 0
+            answered: set[int] = set()
+            for event in self.events.get(place, ()):
+                if event.name in ("basic.ack", "basic.nack"):
+                    answered.add(event.args["delivery_tag"])
+                    if event.args["multiple"]:
+                        last = max(last, event.args["delivery_tag"])
+            if any(tag > last and tag not in answered for tag in lane.unconfirmed):
+                return True
+        return False
 
     def _watch_by(self, queue: str, who: str) -> None:
         used = {channel for name, channel in self.watch_open | set(self.watching)}

@@ -33,6 +33,12 @@ def read() -> list[Stored]:
     return [Stored(*json.loads(line)) for line in lines]
 
 
+def add(found: list[Stored]) -> None:
+    """Store some beside the others, in place of those that have their numbers."""
+    by_number = {each.number: each for each in read() + found}
+    write(list(by_number.values()))
+
+
 def write(found: list[Stored]) -> None:
     """Replace them."""
     lines = [json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in found]

@@ -240,10 +240,14 @@ def _qos(channel: Channel, method: spec.BasicQos) -> None:
     if method.prefetch_size != 0:
         raise ConnectionException(540, f"prefetch_size!=0 ({method.prefetch_size})")
     channel.prefetch_said = method.prefetch_count
+    limiter = channel.limiter
     if not method.global_:
         channel.prefetch = method.prefetch_count
+        if limiter is not None and limiter.limit > 0:
+            # As in RabbitMQ: whoever limits each consumer does not limit the channel any more.
+            limiter.limit = 0
+            channel.wake_consumers()
     else:
-        limiter = channel.limiter
         if limiter is None:
             limiter = Limiter()
             channel.limiter = limiter
@@ -430,7 +434,11 @@ def answer(channel: Channel, pending: Pending, reply: Reply) -> None:
             channel.send(spec.BasicGetEmpty())
         else:
             pending.polls = True
-            PollLink(channel, pending, queue, delivery, request.no_ack).resume()
+            left: i64 = -1
+            if isinstance(reply, PollReply) and not request.no_ack:
+                # Where it is settled at once, that is over before it is counted what is left.
+                left = reply.left
+            PollLink(channel, pending, queue, delivery, left, request.no_ack).resume()
     elif isinstance(request, spec.QueuePurge):
         if not request.nowait:
             count = int(reply.count) if isinstance(reply, PurgeReply) else 0

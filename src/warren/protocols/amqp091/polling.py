@@ -27,12 +27,24 @@ class PollLink(Fetching):
     """One polled message on its way to the client; the channel waits until it is written."""
 
     def __init__(
-        self, channel: Channel, pending: Pending, queue: Queue, delivery: Delivery, no_ack: bool
+        self,
+        channel: Channel,
+        pending: Pending,
+        queue: Queue,
+        delivery: Delivery,
+        left: i64,
+        no_ack: bool,
     ) -> None:
+        """
+        Args:
+            left: How many messages were left when this one was taken; negative where that is not
+                known, so that those count that are there when it is sent.
+        """
         self._channel: Channel = channel
         self._pending: Pending = pending
         self._queue: Queue = queue
         self._delivery: Delivery = delivery
+        self._left: i64 = left
         self._no_ack: bool = no_ack
 
     def resume(self) -> None:
@@ -71,12 +83,13 @@ class PollLink(Fetching):
         if not facts_in(batch.facts) & FAILURES:
             failed += note_of(record, start).failed
         again = delivery.acquired + failed > 0
+        left = self._left if self._left >= 0 else queue.ready_count()
         answer = spec.BasicGetOk(
             int(tag),
             again,
             envelope.exchange(),
             envelope.routing_key(),
-            int(queue.ready_count()),
+            int(left),
         )
         output.buffer.write(method_frame(int(channel.number), answer.encode()))
         if again and queue.type.shows_delivery_counts:

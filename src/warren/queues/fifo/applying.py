@@ -83,7 +83,9 @@ def apply_commands(fifo: Fifo, meta: Meta, batch: Encoded) -> Reply:
             if session == 0 or session_of_consumer(read_i64_be(payload, at)) == session:
                 timed = opcode == commands.GET_TIMED
                 timeout_ms = read_i64_be(payload, at + 8) if timed else -1
-                reply = PollReply(fifo.get(read_i64_be(payload, at), timeout_ms))
+                polled = fifo.get(read_i64_be(payload, at), timeout_ms)
+                # In a quorum queue what expires behind it does so with the next entry, and counts.
+                reply = PollReply(polled, fifo.ready_count())
             else:
                 reply = PollReply(None)
         elif opcode == commands.PURGE:

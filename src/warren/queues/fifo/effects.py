@@ -68,11 +68,13 @@ class PollReply(Reply):
 
     Attributes:
         delivery: The message, None where none is ready.
+        left: Messages that were ready behind it when it was taken; -1 where that is not known.
     """
 
-    def __init__(self, delivery: Delivery | None) -> None:
+    def __init__(self, delivery: Delivery | None, left: i64 = -1) -> None:
         super().__init__()
         self.delivery: Delivery | None = delivery
+        self.left: i64 = left
 
 
 @final

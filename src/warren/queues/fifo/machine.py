@@ -222,6 +222,9 @@ class Fifo:
         self.hand_out()
         if self._at_once and not self._waited_for():
             self._at_once = False
+            if self.config.max_length == 0 and not self.config.rejects:
+                # For want of room a message goes when it comes, even if it expires at that moment.
+                self._make_room()
             self.expire()
         if self.config.is_limited() and not self.config.rejects:
             self.blocked = False
