@@ -17,7 +17,6 @@ from warren.errors import PRECONDITION_FAILED, TIMED_OUT, Refusal
 from warren.metadata.commands import RemoveNode
 from warren.metadata.node_checks import Needs, check_remove_node
 from warren.metadata.tables import queues_of
-from warren.versions import NEWEST
 
 log = logging.getLogger("warren")
 
@@ -115,18 +114,19 @@ async def join_cluster(
         there = msgspec.convert(answer, Status)
     except msgspec.ValidationError:
         raise Refusal(PRECONDITION_FAILED, f"node '{node}' is of another version") from None
-    check_takes(there, node, own)
+    check_takes(there, node, own, int(service.node.settings.cluster_version_max))
     service.host.reset((host, port))
     return there.cluster
 
 
-def check_takes(there: Status, node: str, own: str) -> None:
+def check_takes(there: Status, node: str, own: str, known: int) -> None:
     """Refuse what a cluster would not take in.
 
     Args:
         there: What its node says.
         node: The name of that one, as it was given.
         own: The name of this one.
+        known: The newest cluster version that this one knows.
 
     Raises:
         Refusal: It would not.
@@ -141,10 +141,10 @@ def check_takes(there: Status, node: str, own: str) -> None:
         )
     elif not there.leader:
         problem = f"the cluster of node '{node}' cannot take a node in now: it {there.problem}"
-    elif there.cluster_version > NEWEST:
+    elif there.cluster_version > known:
         problem = (
             f"the cluster of node '{node}' is at version {there.cluster_version}, and this node "
-            f"knows versions up to {NEWEST}: start a newer release here"
+            f"knows versions up to {known}: start a newer release here"
         )
     if problem:
         raise Refusal(PRECONDITION_FAILED, problem)
