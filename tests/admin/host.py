@@ -12,7 +12,7 @@ from tests.node.pair import Pair
 from warren.admin.service.caller import LOCAL
 from warren.admin.service.catalogue import OPERATIONS
 from warren.admin.service.host import OperatorHost
-from warren.admin.service.rows import ProcessState
+from warren.admin.service.rows import CertificateFiles, ProcessState
 from warren.admin.service.service import AdminService
 from warren.errors import TIMED_OUT, Refusal
 
@@ -27,6 +27,7 @@ class Host(OperatorHost):
         handed_over: How often the lead of groups was given away.
         stopped: The statuses with which it was to end.
         drained: Whether it is in maintenance.
+        resets: Where it was to join each time it was to begin with nothing.
         reopened: How often it was to write to its log's files anew.
     """
 
@@ -36,6 +37,8 @@ class Host(OperatorHost):
         self.stopped: list[int] = []
         self.drained = False
         self.reopened = 0
+        self.files: list[CertificateFiles] = []
+        self.resets: list[tuple[str, int] | None] = []
         self._pair = pair
 
     def guarded(self, step: Callable[[], None]) -> None:
@@ -49,6 +52,23 @@ class Host(OperatorHost):
 
     def left(self) -> None:
         self.over = True
+
+    def certificates(self) -> list[CertificateFiles]:
+        return self.files
+
+    def reset(self, joins: tuple[str, int] | None) -> None:
+        self.resets.append(joins)
+
+    async def ask_at(
+        self,
+        node: str,
+        host: str,
+        port: int,
+        operation: str,
+        arguments: dict[str, Any],
+        seconds: float,
+    ) -> Any:
+        raise Refusal(TIMED_OUT, f"node '{node}' cannot be asked")
 
     def state(self) -> ProcessState:
         return ProcessState(

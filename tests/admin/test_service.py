@@ -113,6 +113,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "overview": {},
     "node_figures": {},
     "reset_samples": {},
+    "reset_all_samples": {},
+    "peek": {**QUEUE, "position": 1},
+    "certificates": {},
+    "tls_support": {},
+    "check_certificate_expiration": {},
+    "os_env": {},
     "memory_breakdown": {},
     "auth_attempts": {},
     "reset_auth_attempts": {},
@@ -174,10 +180,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "set_log_level": {"level": "warning"},
     "drain": {},
     "revive": {},
+    "join_cluster": {"node": "b", "host": "h", "port": 1},
     "delete_user": {"name": "new"},
     "delete_vhost": {"name": "v"},
     "forget_node": {"node": "c"},
     "leave": {},
+    "reset": {},
     "stop": {},
 }
 """A request for each operation, in an order in which all can be done."""
@@ -209,6 +217,7 @@ READS_OF_ANYBODY = {
 READS_OF_MONITORS = {
     *("status", "quorum_status", "count_queues", "list_nodes"),
     *("node_figures", "memory_breakdown", "auth_attempts", "client_figures"),
+    *("certificates", "tls_support"),
 }
 
 READS_OF_POLICYMAKERS = {"list_parameters", "list_global_parameters"}
@@ -309,6 +318,13 @@ def test_an_administrator_may_do_everything_without_a_socket(
         if name == "forget_node":
             pair.add("c").kill()
             pair.until(lambda: "c" not in service.members.running())
+        if name == "peek":
+            message = {"vhost": "/", "exchange": "", "routing_key": "orders", "body": b"one"}
+            assert call(pair, service, LOCAL, "publish_message", message)
+            passed.remove("publish_message")
+        if name == "reset":
+            assert isinstance(service.host, Host)
+            service.host.drained = True
         caller = LOCAL if name in (*NEED_PERMISSIONS, *VISITS) else ADMIN
         given[name] = call(pair, asked, caller, name, arguments)
         seen[name] = (

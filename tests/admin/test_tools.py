@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from tests.ctl.play import in_process
-from warren.admin.cli.tools.command import AmqpTable, Atoms, Terms, ToolAnswer, ToolRows
+from warren.admin.cli.tools.command import (
+    COMMANDS,
+    AmqpTable,
+    Atoms,
+    Terms,
+    ToolAnswer,
+    ToolRows,
+    Words,
+)
 from warren.admin.cli.tools.main import of_tool
 from warren.admin.cli.tools.server import server_words
 from warren.admin.cli.tools.session import FOLDER_VARIABLE, NODE_VARIABLE
@@ -142,3 +150,53 @@ def test_a_server_is_started_as_the_environment_says(tmp_path: Path) -> None:
         *("--config", str(file), "--log-level", "debug"),
     ]
     assert server_words({}, []) == ["server"]
+
+
+TOLD = {"total": 1_000_000, "code": 100_000, "binary": 1, "allocated_unused": 0}
+
+
+class Answering:
+    """In the place of a node: it answers each operation with what it is given."""
+
+    node = "a@h"
+
+    def ask(self, operation: str, arguments: dict[str, Any], shape: Any) -> Any:
+        assert (operation, arguments) == ("memory_breakdown", {})
+        return {**TOLD, "other_proc": 899_999, "mnesia": 0}
+
+
+@pytest.mark.parametrize(
+    ("unit", "first", "last"),
+    [
+        ("", "other_proc: 0.0009 gb (90.0%)", "mnesia: 0.0 gb (0.0%)"),
+        ("MB", "other_proc: 0.9 mb (90.0%)", "mnesia: 0.0 mb (0.0%)"),
+        ("kib", "other_proc: 878.9053 kib (90.0%)", "mnesia: 0.0 kib (0.0%)"),
+        ("bytes", "other_proc: 899999 bytes (90.0%)", "mnesia: 0 bytes (0.0%)"),
+    ],
+)
+def test_memory_is_told_in_units(unit: str, first: str, last: str) -> None:
+    session: Any = Answering()
+    options = {"unit": unit} if unit else {}
+    answer = COMMANDS["memory_breakdown"].run(session, Words([], options, []))
+    assert isinstance(answer, ToolAnswer)
+    lines = answer.text.split("\n")
+    assert lines[0] == first and last in lines
+    assert len(lines) == len(answer.value) == 5
+    assert sum(part["bytes"] for part in answer.value.values()) == TOLD["total"]
+
+
+@pytest.mark.parametrize(
+    ("formatter", "text"),
+    [
+        ("table", "#{bytes => 100000, percentage => 10.0}"),
+        ("erlang", "{code,#{bytes => 100000,percentage => 10.0}}"),
+        ("csv", '"code.percentage","code.bytes"'),
+        ("pretty_table", " code "),
+        ("json", '"code":{"bytes":100000,"percentage":10.0}'),
+    ],
+)
+def test_memory_is_told_in_all_forms(formatter: str, text: str) -> None:
+    session: Any = Answering()
+    words = Words([], {"formatter": formatter}, [])
+    answer = COMMANDS["memory_breakdown"].run(session, words)
+    assert answer is not None and text in shown(answer, formatter, "a@h", True)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import pika
 import pika.exceptions
 import pytest
 
@@ -126,3 +127,51 @@ def test_a_node_in_maintenance_takes_no_clients_and_leads_nothing(cluster: Clust
     tool(first, "rabbitmq-upgrade revive")
     client = first.connect()
     eventually(lambda: client.channel().basic_get("orders")[0] is not None, WAIT_S)
+
+
+def test_a_message_is_peeked_at_where_it_lies(cluster: Cluster) -> None:
+    """By its place, from any node; however often, it is not delivered again for that."""
+    nodes = cluster.start(3)
+    declare(nodes[0], "orders")
+    connection = nodes[0].connect()
+    channel = connection.channel()
+    channel.confirm_delivery()
+    properties = pika.BasicProperties(
+        content_type="text/plain",
+        delivery_mode=2,
+        message_id="m",
+        headers={"a": 1, "t": {"n": True}},
+    )
+    channel.basic_publish("", "orders", b"one")
+    channel.basic_publish("", "orders", b"\xff" + b"t" * 90, properties)
+    leader = next(row["leader"] for row in rows(nodes[0], "rabbitmqctl list_queues name leader"))
+    for node in nodes:
+        for _ in range(2):
+            said = json.loads(tool(node, "rabbitmq-queues peek orders 2 --formatter json"))
+        assert said["result"] == "ok" and leader
+        assert said["message"] == {
+            "content_type": "text/plain",
+            "delivery_mode": 2,
+            "message_id": "m",
+            "exchange": "",
+            "routing_keys": ["orders"],
+            "header.a": 1,
+            "header.t": {"n": True},
+            "header.x-delivery-count": 0,
+            "payload (max 64 bytes)": f"<<255{',116' * 63}>>",
+        }
+        text = tool(node, "rabbitmq-queues peek orders 3", 69)
+        assert text == "Error:\nTarget queue does not have a message at that position\n"
+    for redelivered, body in ((False, b"one"), (False, b"\xff" + b"t" * 90)):
+        method, got, found = channel.basic_get("orders", auto_ack=False)
+        assert (method.redelivered, found) == (redelivered, body)
+        assert "x-acquired-count" not in (got.headers or {})
+        channel.basic_nack(method.delivery_tag)
+    (first,) = {
+        json.loads(tool(node, "rabbitmq-queues peek orders 1 --formatter json"))["message"][
+            "header.x-delivery-count"
+        ]
+        for node in nodes
+    }
+    assert first in (0, 1)
+    connection.close()

@@ -48,3 +48,42 @@ def test_a_file_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     (tmp_path / "node").write_text("".join(f"{line}\n" for line in before))
     found = read_identity(str(tmp_path))
     assert found is not None and found.boot == 1
+
+
+@pytest.mark.parametrize("joins", [None, ("10.0.0.2", 25_672)])
+def test_a_directory_that_is_reset_begins_with_nothing_but_its_secret(
+    tmp_path: Path, joins: tuple[str, int] | None
+) -> None:
+    """Another node, of no cluster, that knows what it is to join until it knows who is there."""
+    saved(tmp_path)
+    before = read_identity(str(tmp_path))
+    assert before is not None
+    before.belongs_to(bytes(range(16)))
+    before.to_reset(joins)
+    for file in ("log/MANIFEST", "log/00000001.log", "secret"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text("x")
+    after = begin_life(str(tmp_path), "a@h")
+    assert after.uid != before.uid and after.boot == 1 and after.nodes == []
+    assert (after.cluster_id, after.reset) == (b"", False)
+    assert (after.joins, after.alone) == (joins, joins is None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["node", "secret"]
+    after.belongs_to(bytes(range(1, 17)))
+    again = read_identity(str(tmp_path))
+    assert again is not None and (again.joins, again.alone) == (joins, False)
+    again.is_with(OTHERS)
+    again = read_identity(str(tmp_path))
+    assert again is not None and again.joins is None
+
+
+def test_an_end_while_a_directory_is_emptied_is_no_harm(tmp_path: Path) -> None:
+    """The next start removes what is left, whatever the manifest was."""
+    saved(tmp_path)
+    before = read_identity(str(tmp_path))
+    assert before is not None
+    before.belongs_to(bytes(range(16)))
+    before.to_reset(None)
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log/00000007.log").write_text("x")
+    after = begin_life(str(tmp_path), "a@h")
+    assert after.uid != before.uid and not (tmp_path / "log").exists()

@@ -14,11 +14,12 @@ JOINED = "RabbitMQ writes the words of a list without anything between them"
 EMPTY_COLUMNS = "the columns of mirrored queues are in the guides: they are there, and empty"
 OWN_FACTS = "what a node says of itself is Warren's, under RabbitMQ's names where they fit"
 LISTENERS = "AMQP 1.0 is not spoken there"
-FLAGS = "feature flags are those of Warren's cluster versions"
+FLAGS = "feature flags are those of Warren's cluster versions; what is deprecated it refuses"
 PLUGINS = "but for the event exchange nothing is switched on or off: a feature is built in or not"
 
 _BY_REASON: dict[str, str] = {
     IN_WORDS: """
+rabbitmq-diagnostics certificates
 rabbitmqctl clear_password none
 rabbitmqctl set_user_limits new 'x'
 rabbitmqctl set_user_limits none '{"max-connections": 5}'
@@ -40,6 +41,7 @@ rabbitmqctl list_queues --formatter none
 rabbitmqctl await_online_nodes 0
 """,
     JOINED: """
+rabbitmq-diagnostics tls_versions
 rabbitmqctl list_users --formatter pretty_table
 """
     "rabbitmqctl list_queues -p orders name arguments policy effective_policy_definition "
@@ -55,6 +57,7 @@ rabbitmqctl import_definitions --skip-if-unchanged {definitions}
 rabbitmqctl import_definitions
 """,
     OWN_FACTS: """
+rabbitmq-diagnostics tls_versions --formatter json
 rabbitmqctl status
 rabbitmqctl status --formatter json
 rabbitmqctl cluster_status
@@ -72,6 +75,7 @@ rabbitmq-diagnostics listeners
 rabbitmq-diagnostics listeners --formatter json
 """,
     FLAGS: """
+rabbitmqctl list_deprecated_features
 rabbitmqctl list_feature_flags
 rabbitmqctl list_feature_flags name state
 """,
@@ -96,24 +100,14 @@ rabbitmq-queues check_if_cluster_has_classic_queue_mirroring_policy
 rabbitmq-queues list_policies_with_classic_queue_mirroring
 """,
     ABSENT: """
-rabbitmqctl list_deprecated_features
-rabbitmqctl reset_stats_db
-rabbitmqctl list_node_auth_attempt_stats
 rabbitmqctl eval '1 + 1.'
 rabbitmqctl list_hashes
 rabbitmqctl rename_cluster_node a b
-rabbitmq-queues peek q1 1 -p orders
 rabbitmq-queues force_checkpoint
 rabbitmq-queues stream_status q1
-rabbitmq-diagnostics check_certificate_expiration
 rabbitmq-diagnostics erlang_version
-rabbitmq-diagnostics memory_breakdown
-rabbitmq-diagnostics memory_breakdown --unit MB --formatter json
 rabbitmq-diagnostics metadata_store_status
-rabbitmq-diagnostics tls_versions
-rabbitmq-diagnostics os_env
 rabbitmq-diagnostics command_line_arguments
-rabbitmq-diagnostics certificates
 """,
     "no vhost is described by itself": """
 rabbitmqctl list_vhosts name tags default_queue_type description

@@ -12,8 +12,11 @@ NUMBERS = re.compile(r"(?<![\w.-])\d{5,}(?![\w.])")
 PIDS = re.compile(r"<r5890-1@localhost[.\d]*>")
 HASHES = re.compile(r"^[A-Za-z0-9+/]{48,}={0,2}$", re.MULTILINE)
 FIGURES = re.compile(r"(?<=: )(\d+(\.\d+)?|NUMBER)(?= gb$|$)", re.MULTILINE)
+PARTS = re.compile(r"(?<=[ (])\d+(\.\d+)?(?=[ %])")
 WRAPPED = re.compile(r",\n\s+")
-MEASURED = ("status", "environment")
+VARIABLES = re.compile(r"^(RABBITMQ|WARREN)_\w+=.*\n?", re.MULTILINE)
+OF_MEMORY = ("memory_breakdown", "rabbitmqctl status")
+MEASURED = ("status", "environment", "memory_breakdown")
 """Parts of the names of commands that show what is measured."""
 
 
@@ -53,6 +56,11 @@ def _out(words: str, out: str) -> Any:
         if " list_" in words or "export_definitions" in words:
             value = _in_order(value)
         return _without_figures(value) if measured else value
+    if any(part in words for part in OF_MEMORY):
+        # The largest part is the first one, whichever that is.
+        out = "\n".join(sorted(PARTS.sub("0", out).split("\n")))
+    if "os_env" in words:
+        out = VARIABLES.sub("", out)
     text = _plain(out)
     if "--formatter erlang" in words:
         return re.sub(r"\s+", "", text)

@@ -6,14 +6,17 @@ import http.client
 import json
 import socket
 import ssl
+import subprocess
 import time
 from base64 import b64encode
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.ctl.play import in_process
 from tests.support.broker import HOST, Broker, free_port
 from tests.support.certificates import new_certificates
 from tests.support.patience import patient
@@ -78,7 +81,7 @@ def secure(certificates: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         "management.ssl.versions.1": "tlsv1.3",
     }
     broker = Broker(free_port(), tmp_path_factory.mktemp("https") / "data")
-    broker.options = words_of(settings)
+    broker.options = [*words_of(settings), "--cluster-port", str(free_port())]
     broker.start()
     yield Secure(broker, api, metrics, certificates)
     broker.stop()
@@ -92,8 +95,55 @@ def test_the_api_answers_over_tls(secure: Secure) -> None:
     assert listeners["https"] == (secure.api, True)
     assert listeners["https/prometheus"] == (secure.metrics, True)
     assert [row["port"] for row in found["contexts"]] == [str(secure.api)]
-    status, body = secure.ask(secure.api, "/api/health/checks/certificate-expiration/1/weeks")
-    assert status == 501, "a check that does not look at certificates says so"
+
+
+def test_certificates_that_expire_soon_are_named(secure: Secure) -> None:
+    """Over HTTP and by RabbitMQ's command; those of tests are good for two days."""
+    check = "/api/health/checks/certificate-expiration"
+    assert secure.ask(secure.api, f"{check}/1/days") == (200, b'{"status":"ok"}')
+    status, body = secure.ask(secure.api, f"{check}/1/weeks")
+    said = json.loads(body)
+    assert (status, said["status"], said["reason"]) == (503, "failed", "Certificates expiring")
+    rows = {row["port"]: row for row in said["expired"]}
+    assert sorted(rows) == sorted([secure.api, secure.metrics])
+    row = rows[secure.api]
+    assert sorted(row) == sorted(
+        (
+            *("node", "port", "protocol", "interface", "cacertfile", "certfile"),
+            *("cacertfile_expires_on", "certfile_expires_on"),
+        )
+    )
+    assert (row["protocol"], row["certfile"]) == ("https", str(secure.folder / "server.pem"))
+    text = subprocess.run(
+        ["openssl", "x509", "-noout", "-enddate", "-in", row["certfile"]],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    ends = datetime.strptime(text, "notAfter=%b %d %H:%M:%S %Y GMT")
+    assert row["certfile_expires_on"] == [str(ends)]
+    assert len(row["cacertfile_expires_on"]) == 1
+
+    at = ["--data-dir", str(secure.broker.data_dir)]
+    expiration = ["rabbitmq-diagnostics", "check_certificate_expiration", *at]
+    code, out, _ = in_process([*expiration, "--within", "1", "--unit", "days", "-q"], "")
+    assert (code, out) == (0, "No certificates are expiring within 1 days.\n")
+    code, _, err = in_process(expiration, "")
+    assert code == 69 and f"{row['certfile']} expires on {ends} (UTC)" in err
+    code, out, _ = in_process([*expiration, "--formatter", "json"], "")
+    assert code == 69 and len(json.loads(out)["expired"]) == 2
+    said = in_process(["rabbitmq-diagnostics", "certificates", *at, "--formatter", "json"], "")
+    shown = {row["port"]: row for row in json.loads(said[1])}
+    own = (secure.folder / "server.pem").read_text()
+    assert shown[secure.api]["certfile"] == own and "PRIVATE" not in said[1]
+
+
+def test_what_tls_can_do_is_told(secure: Secure) -> None:
+    at = ["--data-dir", str(secure.broker.data_dir), "-s"]
+    assert in_process(["rabbitmq-diagnostics", "tls_versions", *at], "")[1] == "tlsv1.3\ntlsv1.2\n"
+    usual = in_process(["rabbitmq-diagnostics", "cipher_suites", *at], "")[1].split()
+    every = in_process(["rabbitmq-diagnostics", "cipher_suites", "--all", *at], "")[1].split()
+    assert "TLS_AES_256_GCM_SHA384" in usual and set(usual) < set(every)
 
 
 def test_only_versions_that_are_listed_are_spoken(secure: Secure) -> None:

@@ -13,6 +13,9 @@
     nodes    the other nodes of its cluster, as name=host:port; missing while there are none
     address  host:port of its cluster listener, for `warren cluster`; port 0 if it has none
     left     1 once the node has left its cluster: the directory is of no more use
+    reset    1 from when an operator wants it empty until it is
+    alone    1 while it is to begin a cluster of its own, whatever the configuration says
+    joins    host:port of the cluster that it is to join, until it knows the nodes there
 
 The text stands there twice, with 4096 line feeds between: one of the two is enough.
 
@@ -25,11 +28,12 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 from pathlib import Path
 
 from warren.checksum import crc32
 from warren.errors import ConfigError, StorageError
-from warren.log.manifest import COPY_GAP, MANIFEST_PATH, copies_of
+from warren.log.manifest import COPY_GAP, DIRECTORY, MANIFEST_PATH, copies_of
 from warren.protocols.peer.hello import LIVES_MAX
 
 ID_BYTES = 16
@@ -53,6 +57,9 @@ class Identity:
         nodes: Name, host and port of each other node of its cluster.
         address: Host and port of its cluster listener; port 0 if it has none.
         left: Whether it has left its cluster.
+        reset: Whether all that it has is to be removed with the next start.
+        alone: Whether the node is to begin a cluster of its own.
+        joins: Where the cluster answers that it is to join; None if it is to join none.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -66,6 +73,9 @@ class Identity:
         self.nodes: list[tuple[str, str, int]] = []
         self.address = ("", 0)
         self.left = False
+        self.reset = False
+        self.alone = False
+        self.joins: tuple[str, int] | None = None
         self._path = path
 
     def save(self) -> None:
@@ -87,6 +97,12 @@ class Identity:
             lines.append(f"nodes = {nodes}")
         if self.left:
             lines.append("left = 1")
+        if self.reset:
+            lines.append("reset = 1")
+        if self.alone:
+            lines.append("alone = 1")
+        if self.joins is not None:
+            lines.append(f"joins = {self.joins[0]}:{self.joins[1]}")
         text = "".join(f"{line}\n" for line in lines)
         text = f"{CHECK}{crc32(text.encode()):08x}\n{text}"
         try:
@@ -98,12 +114,16 @@ class Identity:
         """Note the cluster that the directory belongs to from now on."""
         if self.cluster_id != cluster_id:
             self.cluster_id = cluster_id
+            self.alone = False
             self.save()
 
     def is_with(self, nodes: list[tuple[str, str, int]]) -> None:
         """Note which other nodes there are, and where: asked when the log cannot tell."""
         if self.nodes != nodes:
             self.nodes = nodes
+            if nodes and not self.reset:
+                # From now on these know where the cluster is.
+                self.joins = None
             self.save()
 
     def begin_anew(self) -> None:
@@ -130,6 +150,19 @@ class Identity:
         if self.address != address:
             self.address = address
             self.save()
+
+    def to_reset(self, joins: tuple[str, int] | None) -> None:
+        """Note that the directory is to be emptied before it is used again.
+
+        Args:
+            joins: Where the cluster answers that its node is to join then; None for one of its own.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        self.reset = True
+        self.joins = joins
+        self.save()
 
     def has_left(self) -> None:
         """Note that the node is out of its cluster."""
@@ -165,6 +198,11 @@ def read_identity(data_dir: str) -> Identity | None:
         identity.boot = int(fields["boot"])
         identity.address = (host, int(port))
         identity.left = fields.get("left", "") == "1"
+        identity.reset = fields.get("reset", "") == "1"
+        identity.alone = fields.get("alone", "") == "1"
+        if "joins" in fields:
+            host, _, port = fields["joins"].rpartition(":")
+            identity.joins = (host, int(port))
         for word in fields.get("nodes", "").split():
             other, _, place = word.partition("=")
             host, _, port = place.rpartition(":")
@@ -202,6 +240,8 @@ def begin_life(data_dir: str, name: str) -> Identity:
             in a cluster, or belongs to a node of another name in a cluster, or to one that left it.
     """
     identity = read_identity(data_dir)
+    if identity is not None and identity.reset:
+        identity = emptied(data_dir, identity)
     has_log = (Path(data_dir) / MANIFEST_PATH).exists()
     if identity is None:
         if has_log:
@@ -234,6 +274,27 @@ def begin_life(data_dir: str, name: str) -> Identity:
     identity.life = os.urandom(ID_BYTES)
     if not identity.cluster_id:
         identity.save()
+    return identity
+
+
+def emptied(data_dir: str, former: Identity) -> Identity:
+    """Remove what a directory has, but for the secret; the identity that it has from now on.
+
+    An end in between is no harm: the file `node` is replaced behind all else.
+
+    Raises:
+        StorageError: It cannot be removed.
+    """
+    try:
+        shutil.rmtree(Path(data_dir) / DIRECTORY)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise StorageError(f"{data_dir}/{DIRECTORY} cannot be removed: {error}") from error
+    identity = Identity(Path(data_dir) / NODE_FILE, former.name)
+    identity.joins = former.joins
+    identity.alone = former.joins is None
+    identity.save()
     return identity
 
 

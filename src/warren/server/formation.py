@@ -5,6 +5,8 @@
     a list, and it is the first    it begins one when all others have said that they have none, or
                                    if it is told to (`cluster_formation.begin`); it joins if one has
     a list, and it is not          it asks the others to be taken in, and never begins one
+    it was reset                   it begins one of its own, or joins the one that it was told of,
+                                   whatever else is said
 
 So no two nodes with the same list ever begin one each, and one that lost its disk begins none
 beside the cluster it was in, also when it is the first to start. A directory that belongs to a

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from warren.admin.service.rows import Listener
+from warren.admin.service.rows import CertificateFiles, Listener
 from warren.admin.service.service import AdminService
 from warren.config.config import ServerConfig
 from warren.errors import ConfigError
@@ -302,6 +302,36 @@ class Listeners:
                 port=port,
                 purpose=purpose,
             )
+
+    def certificates(self) -> Iterator[CertificateFiles]:
+        """Where the certificates of those listeners lie that speak TLS."""
+        config = self._config
+        clients = client_tls_from(config)
+        if clients is not None:
+            for host, port in config.tls_listeners:
+                where = Listener(
+                    protocol="amqp/ssl",
+                    interface=host or ANY_INTERFACE,
+                    port=port,
+                    purpose=f"{AMQP_PURPOSE} over TLS",
+                )
+                yield CertificateFiles(
+                    listener=where, cert_file=clients.cert_file, ca_file=clients.ca_file
+                )
+        for protocol, purpose, web in (
+            ("https", HTTP_PURPOSE, management_tls(config)),
+            ("https/prometheus", METRICS_PURPOSE, prometheus_tls(config)),
+        ):
+            if web is not None:
+                where = Listener(
+                    protocol=protocol,
+                    interface=web.host or ANY_INTERFACE,
+                    port=web.port,
+                    purpose=f"{purpose} over TLS",
+                )
+                yield CertificateFiles(
+                    listener=where, cert_file=web.tls.cert_file, ca_file=web.tls.ca_file
+                )
 
     def _web(self) -> Iterator[tuple[str, str, str, int]]:
         """What is listened for over HTTP: protocol, purpose, address and port of each."""

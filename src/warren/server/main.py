@@ -24,7 +24,7 @@ from warren import __version__
 from warren.admin import dialling
 from warren.admin.control import ControlSocket
 from warren.admin.service.host import OperatorHost
-from warren.admin.service.rows import ProcessState
+from warren.admin.service.rows import CertificateFiles, ProcessState
 from warren.admin.service.service import AdminService
 from warren.config.config import CLUSTER_PORT_DEFAULT, SETTINGS, ServerConfig
 from warren.config.identity import begin_life, find_secret
@@ -134,8 +134,17 @@ class Server(OperatorHost):
     """
 
     def __init__(
-        self, config: ServerConfig, loop: asyncio.AbstractEventLoop, signals: Signals
+        self,
+        config: ServerConfig,
+        loop: asyncio.AbstractEventLoop,
+        signals: Signals,
+        drained: bool = False,
     ) -> None:
+        """Prepare.
+
+        Args:
+            drained: Whether no client is let in before an operator says so.
+        """
         self.config = config
         self._signals = signals
         self._client_log = ClientLog(log)
@@ -146,6 +155,8 @@ class Server(OperatorHost):
         self._stopping = loop.create_future()
         self._forgotten_at = -1.0
         """When a node said first that the cluster has this one no more, with no link since."""
+        self._serves = False
+        """Whether the start is over: clients may come, unless an operator has asked for none."""
         self._farewell = ""
         """Why the node ends, if it is of no more use."""
         self._turns = NodeTurns(loop, self.stop, self._heed_cluster)
@@ -155,6 +166,7 @@ class Server(OperatorHost):
         )
         descriptors = shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         self._listeners = Listeners(config, loop, self._client_log, descriptors.http)
+        self._listeners.drained = drained
         settings = settings_from(config)
         needs_secret = bool(config.join or config.cluster_nodes)
         secret = find_secret(
@@ -242,7 +254,9 @@ class Server(OperatorHost):
             # First, since to load what it takes holds up the loop for a moment.
             await self._listeners.listen_for_http(self._service)
             await self._listeners.listen_for_scrapes(self._service)
-            await self._listeners.listen_for_clients(self._reception)
+            if not self._listeners.drained:
+                await self._listeners.listen_for_clients(self._reception)
+            self._serves = True
             self._garbage.begin()
             self._announce(time.perf_counter() - started)
             self._executor.submit(LANE, StartCode())
@@ -258,6 +272,12 @@ class Server(OperatorHost):
         settings = self.node.settings
         if self._identity.cluster_id:
             settings.join = True
+            return True
+        if self._identity.alone:
+            return True
+        if self._identity.joins is not None:
+            settings.join = True
+            self.network.dial_contact(*self._identity.joins)
             return True
         looking = self._loop.create_task(has_to_join(self.config, self.network))
         await asyncio.wait({looking, self._stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -290,6 +310,8 @@ class Server(OperatorHost):
     def _dial_others(self) -> None:
         """Dial the nodes that this one's log, or the lack of it, does not name."""
         dial_contacts(self.config, self.network)
+        if self._identity.joins is not None:
+            self.network.dial_contact(*self._identity.joins)
         for name, host, port in self._identity.nodes:
             self.network.dial(name, host, port)
 
@@ -505,6 +527,23 @@ class Server(OperatorHost):
         self._identity.has_left()
         self.stop(0)
 
+    def reset(self, joins: tuple[str, int] | None) -> None:
+        """Start once more with an empty directory, in the same process."""
+        log.warning("the data directory is emptied, as an operator asked")
+        self._identity.to_reset(joins)
+        # A process that is ending anyhow leaves it to the next start.
+        if not self._stopping.done():
+            self._stopping.set_result(START_AGAIN)
+
+    @property
+    def drained(self) -> bool:
+        """Whether an operator has asked that no client is let in."""
+        return self._listeners.drained
+
+    def certificates(self) -> list[CertificateFiles]:
+        """The certificates of all listeners that have some."""
+        return list(self._listeners.certificates())
+
     def state(self) -> ProcessState:
         """What a status shows of this process."""
         return ProcessState(
@@ -528,7 +567,18 @@ class Server(OperatorHost):
         row = self.node.metadata.nodes.get(node)
         if row is None:
             raise Refusal(NOT_FOUND, f"node '{node}' is not in the cluster")
-        host, port = row.host, row.port
+        return await self.ask_at(node, row.host, row.port, operation, arguments, seconds)
+
+    async def ask_at(
+        self,
+        node: str,
+        host: str,
+        port: int,
+        operation: str,
+        arguments: dict[str, Any],
+        seconds: float,
+    ) -> Any:
+        """What the node at an address answers, decoded."""
         network = self.network
         request = [operation, arguments]
         try:
@@ -554,6 +604,9 @@ class Server(OperatorHost):
         listeners = self._listeners
         if drained == listeners.drained:
             return
+        if not drained and not self._serves:
+            text = "the node has not started fully yet: ask again"
+            raise Refusal(PRECONDITION_FAILED, text)
         listeners.drained = drained
         if drained:
             listeners.stop_clients()
@@ -681,9 +734,12 @@ def run(config: ServerConfig) -> int:
             signals = Signals()
             signals.start()
             loop = uvloop.new_event_loop()
-            status = START_AGAIN
+            status, drained = START_AGAIN, False
             while status == START_AGAIN:
-                status = int(loop.run_until_complete(Server(config, loop, signals).run()))
+                server = Server(config, loop, signals, drained)
+                status = int(loop.run_until_complete(server.run()))
+                drained = server.drained
+                del server
             return status
     except BrokerError as error:
         print(f"warren: {error}", file=sys.stderr)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 
+import msgspec
+
 from warren.admin.service.caller import Caller
 from warren.admin.service.changes import give_up_votes
 from warren.admin.service.operation import operation
+from warren.admin.service.rows import Status
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
 from warren.admin.service.waiting import Awaited, until
@@ -19,6 +22,8 @@ log = logging.getLogger("warren")
 
 LEAVE_SECONDS = 5.0
 """How long a node that leaves waits to hear that it is out of the tables."""
+ASK_SECONDS = 10.0
+"""For a node of another cluster to answer."""
 
 
 @operation()
@@ -56,6 +61,101 @@ async def leave(service: AdminService, caller: Caller, *, force: bool = False) -
     Raises:
         Refusal: It cannot go, or is needed.
     """
+    await leave_cluster(service, force)
+    service.host.left()
+
+
+@operation()
+async def reset(service: AdminService, caller: Caller) -> None:
+    """Leave the cluster as `leave` does, and begin with an empty data directory, soon after this.
+
+    The node takes no clients: it has to be in maintenance, and stays in it.
+
+    Raises:
+        Refusal: It is not in maintenance, cannot go, or is needed.
+    """
+    if not service.host.state().drained:
+        raise Refusal(PRECONDITION_FAILED, "the node takes clients: have it drained first")
+    if len(service.machine.nodes) > 1:
+        await leave_cluster(service, False)
+    service.host.reset(None)
+
+
+@operation()
+async def join_cluster(
+    service: AdminService, caller: Caller, *, node: str, host: str, port: int
+) -> str:
+    """Begin with an empty data directory and join a cluster, soon after the answer.
+
+    What this node has is gone then. So all that would keep the cluster from taking it in is looked
+    for before. Its clients are let go; if it is in maintenance it stays in it.
+
+    Args:
+        node: A node of that cluster.
+        host, port: Where its cluster listener is.
+
+    Returns:
+        The cluster's id; empty if this node is in it already.
+
+    Raises:
+        Refusal: It is in a cluster with others, or that one cannot take it in.
+    """
+    own = service.own_name
+    if node == own:
+        raise Refusal(PRECONDITION_FAILED, f"Error: cannot cluster node with itself: {own}")
+    if node in service.machine.nodes:
+        return ""
+    if len(service.machine.nodes) > 1:
+        raise Refusal(
+            PRECONDITION_FAILED, f"node '{own}' is in a cluster with others: reset it first"
+        )
+    answer = await service.host.ask_at(node, host, port, "status", {}, ASK_SECONDS)
+    try:
+        there = msgspec.convert(answer, Status)
+    except msgspec.ValidationError:
+        raise Refusal(PRECONDITION_FAILED, f"node '{node}' is of another version") from None
+    check_takes(there, node, own, int(service.node.settings.cluster_version_max))
+    service.host.reset((host, port))
+    return there.cluster
+
+
+def check_takes(there: Status, node: str, own: str, known: int) -> None:
+    """Refuse what a cluster would not take in.
+
+    Args:
+        there: What its node says.
+        node: The name of that one, as it was given.
+        own: The name of this one.
+        known: The newest cluster version that this one knows.
+
+    Raises:
+        Refusal: It would not.
+    """
+    problem = ""
+    if there.node != node:
+        problem = f"there is node '{there.node}' and not '{node}' at this address"
+    elif own in [row.name for row in there.nodes]:
+        problem = (
+            f"the cluster of node '{node}' counts a node '{own}' of another data directory: "
+            f"have it forgotten there first, with 'rabbitmqctl forget_cluster_node {own}'"
+        )
+    elif not there.leader:
+        problem = f"the cluster of node '{node}' cannot take a node in now: it {there.problem}"
+    elif there.cluster_version > known:
+        problem = (
+            f"the cluster of node '{node}' is at version {there.cluster_version}, and this node "
+            f"knows versions up to {known}: start a newer release here"
+        )
+    if problem:
+        raise Refusal(PRECONDITION_FAILED, problem)
+
+
+async def leave_cluster(service: AdminService, force: bool) -> None:
+    """Hand the lead over, give up all votes, and have this node removed.
+
+    Raises:
+        Refusal: It cannot go, or is needed.
+    """
     own = service.own_name
     members = service.members
 
@@ -78,7 +178,6 @@ async def leave(service: AdminService, caller: Caller, *, force: bool = False) -
         if pending.result is not None:
             raise needed_again(own)
         raise Refusal(TIMED_OUT, f"the cluster has not let node '{own}' go yet; ask once more")
-    service.host.left()
 
 
 async def removal(service: AdminService, name: str, force: bool, leaving: bool) -> RemoveNode:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from warren.admin.service.rows import ProcessState
+from warren.admin.service.rows import CertificateFiles, ProcessState
 
 
 class OperatorHost(ABC):
@@ -30,8 +30,21 @@ class OperatorHost(ABC):
         """End the process: the node is in its cluster no more."""
 
     @abstractmethod
+    def reset(self, joins: tuple[str, int] | None) -> None:
+        """Have the process go on with an empty data directory; clients stay out as they are.
+
+        Args:
+            joins: Host and port of a cluster listener, where the node is to join; None for a
+                cluster of its own.
+        """
+
+    @abstractmethod
     def state(self) -> ProcessState:
         """What a status shows of the process."""
+
+    @abstractmethod
+    def certificates(self) -> list[CertificateFiles]:
+        """The certificates of all listeners that have some, also while none of them listens."""
 
     @abstractmethod
     async def ask(
@@ -45,6 +58,18 @@ class OperatorHost(ABC):
         Raises:
             Refusal: It refuses that; or `TIMED_OUT`, it cannot be asked.
         """
+
+    @abstractmethod
+    async def ask_at(
+        self,
+        node: str,
+        host: str,
+        port: int,
+        operation: str,
+        arguments: dict[str, Any],
+        seconds: float,
+    ) -> Any:
+        """The same of a node that may be in another cluster, at the address of its listener."""
 
     @abstractmethod
     def stop(self, status: int) -> None:

@@ -63,7 +63,10 @@ def resident_parts() -> tuple[int, int]:
 
 @operation(MONITORING)
 async def memory_breakdown(service: AdminService, caller: Caller) -> dict[str, int]:
-    """Show what the memory of this node is for, in bytes; `total` is all of it."""
+    """Show what the memory of this node is for, in bytes, by all categories that RabbitMQ has.
+
+    Of those in `NOT_APART` nothing is known, and they are 0; `total` is all of it.
+    """
     total, mapped = resident_parts()
     bodies = int(service.node.log.cached_bytes())
     slices = Slices()
@@ -73,6 +76,7 @@ async def memory_breakdown(service: AdminService, caller: Caller) -> dict[str, i
             bodies += int(queue.own_body_bytes())
     unused = min(kept_free(), max(0, total - mapped - bodies))
     return {
+        **dict.fromkeys(NOT_APART, 0),
         "total": total,
         "code": mapped,
         "binary": bodies,

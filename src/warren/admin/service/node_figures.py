@@ -110,6 +110,13 @@ async def reset_samples(service: AdminService, caller: Caller) -> None:
     service.statistics.forget()
 
 
+@operation()
+async def reset_all_samples(service: AdminService, caller: Caller) -> None:
+    """Forget all samples of all nodes of the cluster that run."""
+    service.statistics.forget()
+    await ask_all(service, others(service), "reset_samples", {}, None)
+
+
 async def figures_by_node(
     service: AdminService, spans: list[SampleRange]
 ) -> dict[str, NodeFigures]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import Any
 
 import msgspec
@@ -28,6 +29,9 @@ LEVELS = {
     "none": logging.CRITICAL + 1,
 }
 SHARE_MAX = 1.0
+VARIABLES = ("RABBITMQ_", "WARREN_")
+SECRETS = ("SECRET", "PASS", "COOKIE")
+"""Parts of names of variables that stay secret."""
 
 
 @operation(MONITORING)
@@ -43,6 +47,16 @@ async def environment(service: AdminService, caller: Caller) -> dict[str, Any]:
     """Show all settings that are in force on this node, by their keys, without secrets."""
     settings: dict[str, Any] = msgspec.to_builtins(service.host.configuration())
     return settings
+
+
+@operation()
+async def os_env(service: AdminService, caller: Caller) -> dict[str, str]:
+    """Show the variables of this node's environment that it may go by, without secrets."""
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(VARIABLES) and not any(word in name for word in SECRETS)
+    }
 
 
 @operation(MANAGEMENT)

@@ -302,6 +302,55 @@ class Listener(msgspec.Struct, kw_only=True):
         return self.protocol.endswith("ssl") or self.protocol.startswith("https")
 
 
+EXPIRY_UNITS = ("days", "weeks", "months", "years")
+"""In which it is said how soon a certificate may expire."""
+
+
+class TlsSupport(msgspec.Struct, kw_only=True):
+    """What the TLS of a node can do.
+
+    Attributes:
+        versions: Those that may be spoken, the newest first.
+        cipher_suites: Those that are used unless something else is said, by OpenSSL's names.
+        all_cipher_suites: Those that the library has.
+    """
+
+    versions: list[str]
+    cipher_suites: list[str]
+    all_cipher_suites: list[str]
+
+
+class Peeked(msgspec.Struct, kw_only=True):
+    """A message that was looked at.
+
+    Attributes:
+        exchange, routing_key: As it was published.
+        properties: Those that it has, by name.
+        body: The first bytes of its body.
+        delivery_count: How often deliveries of it failed.
+    """
+
+    exchange: str
+    routing_key: str
+    properties: dict[str, Any]
+    body: bytes
+    delivery_count: int
+
+
+class CertificateFiles(msgspec.Struct, kw_only=True):
+    """Where the certificates of a listener lie.
+
+    Attributes:
+        listener: It.
+        cert_file: Its own one.
+        ca_file: Authorities of clients' certificates; empty where there are none.
+    """
+
+    listener: Listener
+    cert_file: str
+    ca_file: str
+
+
 class NodeRow(Row):
     """One node of the cluster."""
 

@@ -23,8 +23,8 @@ NO_ERLANG: Final = "Warren runs on no Erlang"
 NO_MIRRORS: Final = "there are no mirrored queues; quorum queues are replicated"
 NO_STREAMS: Final = "there are no streams yet"
 OF_THE_FILE: Final = "settings are not encrypted; keep the file where only its owner can read it"
+NOT_COUNTED: Final = "messages are not counted by their sizes; queues count their bytes"
 NOT_YET: Final = "this version of Warren does not have it"
-BY_START: Final = "a node joins with `warren server --join`, and leaves with `warren cluster leave`"
 BY_LOG: Final = "a node logs to its standard error stream"
 
 ABSENT: Final[dict[str, tuple[tuple[str, ...], str]]] = {
@@ -34,9 +34,6 @@ ABSENT: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "check_if_cluster_has_classic_queue_mirroring_policy": ((QUEUES, DIAGNOSTICS), NO_MIRRORS),
     "list_policies_with_classic_queue_mirroring": ((QUEUES, DIAGNOSTICS), NO_MIRRORS),
     "list_operator_policies_with_classic_queue_mirroring": ((QUEUES, DIAGNOSTICS), NO_MIRRORS),
-    "reset": ((CTL,), BY_START),
-    "force_reset": ((CTL,), BY_START),
-    "join_cluster": ((CTL,), BY_START),
     "force_boot": ((CTL,), "a node waits for a majority; see the guide on clusters"),
     "force_standalone_khepri_boot": ((CTL,), "there is no Khepri"),
     "rename_cluster_node": ((CTL,), "a node keeps its name"),
@@ -45,21 +42,16 @@ ABSENT: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "eval": ((CTL,), NO_ERLANG),
     "eval_file": ((CTL,), NO_ERLANG),
     "exec": ((CTL,), NO_ERLANG),
-    "reset_stats_db": ((CTL,), NOT_YET),
     "activate_free_disk_space_monitoring": ((CTL, DIAGNOSTICS), "the disk is always watched"),
     "deactivate_free_disk_space_monitoring": ((CTL, DIAGNOSTICS), "the disk is always watched"),
-    "check_if_any_deprecated_features_are_used": ((CTL, DIAGNOSTICS), NOT_YET),
-    "list_deprecated_features": ((CTL, DIAGNOSTICS), NOT_YET),
     "list_channel_interceptors": ((CTL, DIAGNOSTICS), NOT_YET),
     "set_channel_interceptor_priorities": ((CTL,), NOT_YET),
-    "list_node_auth_attempt_stats": ((CTL, DIAGNOSTICS), NOT_YET),
     "list_ciphers": ((CTL, DIAGNOSTICS), OF_THE_FILE),
     "list_hashes": ((CTL, DIAGNOSTICS), OF_THE_FILE),
     "encode": ((CTL,), OF_THE_FILE),
     "decode": ((CTL,), OF_THE_FILE),
     "encrypt_conf_value": ((CTL,), OF_THE_FILE),
     "decrypt_conf_value": ((CTL,), OF_THE_FILE),
-    "peek": ((QUEUES,), NOT_YET),
     "force_checkpoint": ((QUEUES,), "queues write snapshots by themselves"),
     "stream_status": ((QUEUES, DIAGNOSTICS), NO_STREAMS),
     "coordinator_status": ((DIAGNOSTICS, STREAMS), NO_STREAMS),
@@ -68,10 +60,6 @@ ABSENT: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "restart_stream": ((STREAMS,), NO_STREAMS),
     "set_stream_retention_policy": ((STREAMS,), NO_STREAMS),
     "metadata_store_status": ((DIAGNOSTICS,), "see `warren cluster status`"),
-    "certificates": ((DIAGNOSTICS,), NOT_YET),
-    "check_certificate_expiration": ((DIAGNOSTICS,), NOT_YET),
-    "cipher_suites": ((DIAGNOSTICS,), NOT_YET),
-    "tls_versions": ((DIAGNOSTICS,), NOT_YET),
     "command_line_arguments": ((DIAGNOSTICS,), NOT_YET),
     "consume_event_stream": ((DIAGNOSTICS,), NOT_YET),
     "erlang_version": ((DIAGNOSTICS,), NO_ERLANG),
@@ -81,14 +69,11 @@ ABSENT: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "log_tail": ((DIAGNOSTICS,), BY_LOG),
     "log_tail_stream": ((DIAGNOSTICS,), BY_LOG),
     "maybe_stuck": ((DIAGNOSTICS,), NO_ERLANG),
-    "memory_breakdown": ((DIAGNOSTICS,), NOT_YET),
-    "message_size_stats": ((DIAGNOSTICS,), NOT_YET),
+    "message_size_stats": ((DIAGNOSTICS,), NOT_COUNTED),
     "observer": ((DIAGNOSTICS,), NO_ERLANG),
     "remote_shell": ((DIAGNOSTICS,), NO_ERLANG),
-    "os_env": ((DIAGNOSTICS,), NOT_YET),
     "disable_auth_attempt_source_tracking": ((DIAGNOSTICS,), NOT_YET),
     "enable_auth_attempt_source_tracking": ((DIAGNOSTICS,), NOT_YET),
-    "reset_node_auth_attempt_metrics": ((DIAGNOSTICS,), NOT_YET),
     "resolver_info": ((DIAGNOSTICS,), NO_ERLANG),
     "runtime_thread_stats": ((DIAGNOSTICS,), NO_ERLANG),
 }

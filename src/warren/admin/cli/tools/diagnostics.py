@@ -23,9 +23,9 @@ from warren.admin.cli.tools.command import (
     add,
     says,
 )
-from warren.admin.cli.tools.nodes import listener_line, listener_value
 from warren.admin.cli.tools.reading import bad
 from warren.admin.cli.tools.session import ToolSession
+from warren.admin.cli.tools.status import listener_line, listener_value
 from warren.admin.service.rows import Health, Status
 
 NO_OP: Final = "This command is DEPRECATED and is a no-op. It will be removed in a future version."

@@ -8,10 +8,10 @@ from typing import Any
 from warren.admin.http.answers import HttpAnswer, ok
 from warren.admin.http.asked import Handler, HttpRequest, Resource
 from warren.admin.http.errors import bad_request
-from warren.admin.service import health
-from warren.admin.service.rows import Health
+from warren.admin.service import certificates, health
+from warren.admin.service.rows import EXPIRY_UNITS, Health
 
-UNITS = ("days", "weeks", "months", "years")
+WITHIN_DIGITS_MAX = 6
 PROTOCOLS = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqps": "amqp/ssl", "https": "http/ssl"}
 
 
@@ -77,19 +77,19 @@ async def protocol_listener(asked: HttpRequest) -> HttpAnswer:
 
 async def certificate_expiration(asked: HttpRequest) -> HttpAnswer:
     """Whether no certificate expires soon, of listeners that have one."""
-    if asked["unit"] not in UNITS:
+    if asked["unit"] not in EXPIRY_UNITS:
         raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
     if not asked["within"].isdecimal():
         raise bad_request("Invalid expiration value.")
-    if any(row.tls for row in asked.service.host.state().addresses):
-        return HttpAnswer(
-            501,
-            {
-                "status": "failed",
-                "reason": "certificates of this node's listeners are not looked at by this check",
-            },
-        )
-    return shown(await health.check_running(asked.service, asked.caller))
+    if len(asked["within"]) > WITHIN_DIGITS_MAX:
+        raise bad_request("Invalid expiration value.")
+    unit: Any = asked["unit"]
+    found = await certificates.check_certificate_expiration(
+        asked.service, asked.caller, within=int(asked["within"]), unit=unit
+    )
+    for row in found.details:
+        del row["purpose"]
+    return shown(found, "expired")
 
 
 async def without_leaders(asked: HttpRequest) -> HttpAnswer:
