@@ -341,6 +341,10 @@ def test_groups_are_shown_and_settled_by_a_checkpoint(
     assert main(["groups", "show", queue, "g", *where]) == 0
     said = capsys.readouterr().out
     assert "settled up to checkout 0, 1 open with 3 messages" in said
+    assert main(["groups", "list", queue, *where]) == 0
+    heading, line = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["group", "settled", "open", "messages", "lease", "called"]
+    assert line.split()[:5] == ["g", "0", "1", "3", "0"] and line.split()[5].startswith("2")
     settle = ["groups", "settle", queue, "g", "--checkpoint", str(tmp_path), *where]
     assert main(settle) == 2
     assert "no folder 'offsets'" in capsys.readouterr().err
@@ -351,3 +355,5 @@ def test_groups_are_shown_and_settled_by_a_checkpoint(
     log(tmp_path, 1, {**offset, queue: 9})
     assert main(settle) == 1
     assert "which the queue does not know" in capsys.readouterr().err
+    assert main(["groups", "list", "nowhere", *where]) == 1
+    assert "nowhere: no queue 'nowhere'" in capsys.readouterr().err

@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from warren.client import connect as connect_client
+from warren.client.table import GroupState, Tables
 from warren.errors import ConfigError
 from warren.spark.broker import Connect, OpenCheckout, connect
 from warren.spark.calling import PatientCaller
@@ -16,8 +18,8 @@ from warren.spark.group import GroupReader
 from warren.spark.options import UNBOUNDED, read_options
 
 
-class GroupState(NamedTuple):
-    """A group of readers.
+class HeldByGroup(NamedTuple):
+    """What a group of readers has settled and what not.
 
     Attributes:
         settled: Its last settled checkout; 0 before the first.
@@ -28,17 +30,24 @@ class GroupState(NamedTuple):
     open: list[OpenCheckout]
 
 
-def group_state(queue: str, group: str, uri: str, connect: Connect = connect) -> GroupState:
+def group_state(queue: str, group: str, uri: str, connect: Connect = connect) -> HeldByGroup:
     """What a group has settled and what it holds; nothing is touched."""
     options = read_options({"amqp.uri": uri, "subscribe": queue}, streaming=False)
     caller = PatientCaller(options.uris, 0.0, connect)
     try:
         settled = caller.call(lambda tables: tables.status(queue, group)).settled
-        return GroupState(
+        return HeldByGroup(
             settled, caller.call(lambda tables: tables.checkouts(queue, group, 0, UNBOUNDED))
         )
     finally:
         caller.close()
+
+
+def groups_of(queue: str, uri: str) -> list[GroupState]:
+    """All groups of a queue; nothing is touched."""
+    options = read_options({"amqp.uri": uri, "subscribe": queue}, streaming=False)
+    with connect_client(options.uris[0], "warren groups") as connection:
+        return Tables(connection.channel()).groups(queue)
 
 
 def settle_by_checkpoint(
