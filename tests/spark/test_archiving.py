@@ -299,7 +299,7 @@ def test_the_command_says_what_it_did_or_why_not(
     assert main(["archive", "nowhere", str(tmp_path / "b"), "--uri", broker.url]) == 1
     assert "no queue 'nowhere' in vhost '/'" in capsys.readouterr().err
     assert not (tmp_path / "b").exists()
-    assert main(["archive", queue, str(tmp_path / "a"), "--uri", "amqp:/x"]) == 2
+    assert main(["archive", queue, str(tmp_path / "a"), "--uri", "http://x"]) == 2
 
 
 @pytest.mark.process
