@@ -22,7 +22,7 @@ from typing import Any
 from bench.spark import QUEUE, fill
 from demo.run import broker
 
-BATCH = 100_000
+BATCH = 50_000
 PREFETCH = 5_000
 TEXTS = (
     *("content_type", "content_encoding", "correlation_id", "reply_to", "expiration", "message_id"),

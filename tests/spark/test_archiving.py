@@ -22,7 +22,7 @@ from tests.support.patience import patient
 from warren.__main__ import main
 from warren.client import PERSISTENT, Connection, connect
 from warren.spark import archiving
-from warren.spark.archiving import NotArchived, Progress, QueueArchive, archived_files
+from warren.spark.archiving import ArchiveProgress, NotArchived, QueueArchive, archived_files
 from warren.spark.queue_rows import Drain, read_queue
 
 #: Runs `warren archive` in files of four rows and has it die at one of its steps, by its number:
@@ -93,15 +93,15 @@ def archive(broker: FakeBroker, folder: Path, queue: str = "q") -> QueueArchive:
 
 def test_a_run_archives_what_there_is_and_the_next_goes_on(tmp_path: Path) -> None:
     broker = filled(10)
-    told: list[Progress] = []
-    assert archive(broker, tmp_path).run(tell=told.append) == Progress(10, 10, 3)
-    assert told[0] == Progress(0, 10, 0)
+    told: list[ArchiveProgress] = []
+    assert archive(broker, tmp_path).run(tell=told.append) == ArchiveProgress(10, 10, 3)
+    assert told[0] == ArchiveProgress(0, 10, 0)
     assert [progress.rows for progress in told] == sorted(progress.rows for progress in told)
     queue = broker.queue("q")
     assert not queue.messages, "what is archived is settled"
     queue.put(record(b"10"))
-    assert archive(broker, tmp_path).run() == Progress(1, 1, 1)
-    assert archive(broker, tmp_path).run() == Progress(0, 0, 0)
+    assert archive(broker, tmp_path).run() == ArchiveProgress(1, 1, 1)
+    assert archive(broker, tmp_path).run() == ArchiveProgress(0, 0, 0)
     assert rows(tmp_path) == all_rows(tmp_path) == bodies(0, 11)
     manifest = json.loads((tmp_path / "_manifest" / "0000000002.json").read_text())
     assert manifest["rows"] == 4 and manifest["messages"] == [[4, 7]]
@@ -111,7 +111,7 @@ def test_a_run_archives_what_there_is_and_the_next_goes_on(tmp_path: Path) -> No
 
 
 def test_an_empty_queue_leaves_no_files(tmp_path: Path) -> None:
-    assert archive(filled(0), tmp_path).run() == Progress(0, 0, 0)
+    assert archive(filled(0), tmp_path).run() == ArchiveProgress(0, 0, 0)
     assert rows(tmp_path) == all_rows(tmp_path) == []
 
 

@@ -40,7 +40,7 @@ from warren.errors import BrokerError
 from warren.spark.archive import STAGING, publish, sync
 from warren.spark.broker import Connect, Fenced, RowsLost, connect
 from warren.spark.options import UNBOUNDED, URI_DEFAULT
-from warren.spark.queue_rows import Batch, Drain, Place
+from warren.spark.queue_rows import Drain, DrainedBatch, Place
 
 VERSION: Final = 1
 MANIFEST: Final = "_manifest"
@@ -64,7 +64,7 @@ class NotArchived(BrokerError):
     """A folder cannot go on being the archive of a queue."""
 
 
-class Progress(NamedTuple):
+class ArchiveProgress(NamedTuple):
     """How far a run has come.
 
     Attributes:
@@ -106,8 +106,8 @@ class QueueArchive:
     def run(
         self,
         follow: bool = False,
-        tell: Callable[[Progress], None] = lambda progress: None,
-    ) -> Progress:
+        tell: Callable[[ArchiveProgress], None] = lambda progress: None,
+    ) -> ArchiveProgress:
         """Archive what is ready now, or, with `follow`, whatever comes, without an end.
 
         Args:
@@ -132,7 +132,7 @@ class QueueArchive:
                 "new folder what the queue has now"
             ) from error
 
-    def _run(self, follow: bool, tell: Callable[[Progress], None]) -> Progress:
+    def _run(self, follow: bool, tell: Callable[[ArchiveProgress], None]) -> ArchiveProgress:
         group, incarnation = self._identity()
         place = Place(_last_manifest(self._folder), incarnation)
         options = self._options
@@ -140,7 +140,7 @@ class QueueArchive:
             ready, newest = drain.waiting()
             if follow:
                 ready, newest = 0, UNBOUNDED
-            done = Progress(0, ready, 0)
+            done = ArchiveProgress(0, ready, 0)
             tell(done)
             while True:
                 batch = drain.take(newest)
@@ -183,8 +183,12 @@ class QueueArchive:
         return str(found["group"]), int(found["incarnation"])
 
     def _store(
-        self, drain: Drain, batch: Batch, done: Progress, tell: Callable[[Progress], None]
-    ) -> Progress:
+        self,
+        drain: Drain,
+        batch: DrainedBatch,
+        done: ArchiveProgress,
+        tell: Callable[[ArchiveProgress], None],
+    ) -> ArchiveProgress:
         """Bring a batch through all its steps."""
         file = self._folder / f"{batch.number:010d}.parquet"
         if not file.exists():
@@ -210,17 +214,17 @@ class QueueArchive:
             },
         )
         drain.settle(batch)
-        done = Progress(done.rows + rows, done.waiting, done.files + 1)
+        done = ArchiveProgress(done.rows + rows, done.waiting, done.files + 1)
         tell(done)
         return done
 
     def _write(
         self,
         drain: Drain,
-        batch: Batch,
+        batch: DrainedBatch,
         file: Path,
-        done: Progress,
-        tell: Callable[[Progress], None],
+        done: ArchiveProgress,
+        tell: Callable[[ArchiveProgress], None],
     ) -> None:
         """Write a batch's rows, and give them their final name when all are on disk."""
         staging = self._folder / STAGING

@@ -59,7 +59,7 @@ def read_queue(
     return pa.RecordBatchReader.from_batches(schema, _rows(read, runs, False, connect))
 
 
-class Batch:
+class DrainedBatch:
     """Messages that a group has taken under one number, which says for good which they are.
 
     Attributes:
@@ -139,7 +139,7 @@ class Drain:
         status = self._group.status()
         return status.ready, status.next - 1
 
-    def take(self, up_to: int = UNBOUNDED) -> Batch | None:
+    def take(self, up_to: int = UNBOUNDED) -> DrainedBatch | None:
         """The next batch; None if nothing is there. What was settled last is settled by then.
 
         Args:
@@ -160,9 +160,9 @@ class Drain:
             return None
         held = self._group.held(self._after, taken)
         runs = [run for checkout in held for run in checkout.runs]
-        return Batch(taken, runs, options, self._connect)
+        return DrainedBatch(taken, runs, options, self._connect)
 
-    def settle(self, batch: Batch) -> None:
+    def settle(self, batch: DrainedBatch) -> None:
         """Have the broker drop the messages of a batch, and of those before: it is stored."""
         self._group.settle(batch.place)
         self._after = batch.place
@@ -220,4 +220,4 @@ def _rows(
         stopped.set()
 
 
-__all__ = ["Batch", "Drain", "Place", "read_queue"]
+__all__ = ["DrainedBatch", "Drain", "Place", "read_queue"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @cache
 def _spark_kinds() -> dict[str, DataType]:
-    """Each kind of column as Spark names it. Whoever reads queues by Arrow alone has no Spark."""
+    """Each kind of column as Spark names it. Programs that read by Arrow alone have no Spark."""
     from pyspark.sql.types import (
         ArrayType,
         BinaryType,

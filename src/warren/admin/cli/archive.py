@@ -15,7 +15,7 @@ from warren.admin.cli.client import URI, complain, parse_count
 from warren.admin.cli.words import Parser, checked, examples
 
 if TYPE_CHECKING:
-    from warren.spark.archiving import Progress
+    from warren.spark.archiving import ArchiveProgress
 
 TELL_SECONDS: Final = 0.2
 TELL_SECONDS_IN_FILE: Final = 10.0
@@ -95,7 +95,7 @@ class Teller:
         self._on_terminal = sys.stderr.isatty()
         self._shown = False
 
-    def tell(self, progress: Progress) -> None:
+    def tell(self, progress: ArchiveProgress) -> None:
         """Show it, unless that was done a moment ago."""
         now = monotonic()
         if now - self._told < (TELL_SECONDS if self._on_terminal else TELL_SECONDS_IN_FILE):
@@ -115,7 +115,7 @@ class Teller:
             self._shown = False
 
 
-def shown(queue: str, progress: Progress, seconds: float) -> str:
+def shown(queue: str, progress: ArchiveProgress, seconds: float) -> str:
     """A line about a run."""
     rate = f"{progress.rows:,} messages, {progress.rows / max(seconds, 0.001):,.0f} a second"
     if progress.waiting <= 0:

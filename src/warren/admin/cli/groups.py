@@ -89,7 +89,7 @@ def run(words: argparse.Namespace) -> int:
 
 def show_all(groups: list[GroupState]) -> int:
     """Print a line for each group; the lease in seconds, and when it last called, in UTC."""
-    lines = [("group", "settled", "open", "messages", "lease", "called")]
+    lines: list[tuple[str, ...]] = [("group", "settled", "open", "messages", "lease", "called")]
     for group in sorted(groups):
         called = datetime.fromtimestamp(group.called_ms / 1000, UTC)
         numbers = (group.settled, group.open, group.held, group.lease_ms // 1000)
