@@ -59,7 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": BASE | {"log", "protocols", "queue_types"},
     "admin": BASE
     | {"client", "config", "message", "metadata", "node", "protocols", "queue_types", "queues"}
-    | {"routing", "vhost"},
+    | {"routing", "spark", "vhost"},
     "server": NODE | {"admin", "config"},
     "client": WIRE,
     "spark": WIRE | {"client", "log", "message"},
@@ -154,6 +154,8 @@ ADMIN_MAY_IMPORT: dict[str, set[str]] = {
         "config",
         "protocols",
         "queue_types",
+        "spark.archiving",
+        "spark.settling",
         "admin.cli",
         "admin.dialling",
         "admin.service.rows",

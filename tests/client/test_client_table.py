@@ -14,10 +14,12 @@ from warren.client.table import (
     Acquired,
     Batches,
     Checkout,
+    GroupState,
     OpenCheckout,
     Status,
     Tables,
     decode_checkouts,
+    decode_groups,
     decode_runs,
 )
 from warren.wire.amqp091 import spec
@@ -39,6 +41,22 @@ def test_runs(runs: list[tuple[int, int]]) -> None:
     for broken in (data[:-1], data + b"\x00", b""):
         with pytest.raises(ConnectionException):
             decode_runs(broken)
+
+
+@given(st.lists(st.tuples(st.text(max_size=60), *[numbers] * 6), max_size=5))
+def test_groups(groups: list[tuple[str, int, int, int, int, int, int]]) -> None:
+    data = b"".join(
+        bytes([len(name.encode())]) + name.encode() + struct.pack(">6q", *rest)
+        for name, *rest in groups
+    )
+    assert decode_groups(data, len(groups)) == [GroupState(*each) for each in groups]
+    for broken, count in (
+        (data + b"\x00", len(groups)),
+        (data, len(groups) + 1),
+        (data[:-1], len(groups) + (not groups)),
+    ):
+        with pytest.raises(ConnectionException):
+            decode_groups(broken, count)
 
 
 @given(st.lists(st.tuples(numbers, run_lists), max_size=5))

@@ -599,7 +599,13 @@ class Client:
                 self.rows.append(body)
                 return
             if isinstance(
-                method, (spec.TableStatusOk, spec.TableCheckoutsOk, spec.TableCheckoutOk)
+                method,
+                (
+                    spec.TableStatusOk,
+                    spec.TableCheckoutsOk,
+                    spec.TableCheckoutOk,
+                    spec.TableGroupsOk,
+                ),
             ):
                 self.rows.append(body)
                 self.methods.append(method)

@@ -207,6 +207,7 @@ WAYS: dict[str, Way] = {
     "table.read": Way(read_table, READS),
     "table.status": Way(ask(spec.TableStatus(0, "q", "g")), READS),
     "table.identify": Way(ask(spec.TableIdentify(0, "q")), READS),
+    "table.groups": Way(ask(spec.TableGroups(0, "q")), READS),
     "table.checkouts": Way(ask(spec.TableCheckouts(0, "q", "g", 0, 1)), READS),
     "table.acquire": Way(ask(spec.TableAcquire(0, "q", "g", 1000)), READS),
     "table.checkout": Way(ask(spec.TableCheckout(0, "q", "g", 1, 0, 0, 1, 1)), READS),

@@ -94,3 +94,19 @@ def test_a_queue_made_anew_is_another_one() -> None:
             found.append(told.incarnation)
         client.call(spec.QueueDelete(0, "q", False, False, False))
     assert found[0] == found[1] != found[2] == found[3]
+
+
+def test_a_follower_that_is_behind_knows_each_group() -> None:
+    pair = Pair()
+    client = follower_behind(pair)
+    leader = pair.a.client()
+    acquired = leader.call(spec.TableAcquire(0, "q", "later", 1_000))
+    assert isinstance(acquired, spec.TableAcquireOk)
+    seen = len(client.methods)
+    client.send(spec.TableGroups(0, "q"))
+    pair.settle()
+    assert len(client.methods) == seen, "it cannot know yet"
+    pair.release()
+    pair.until(lambda: len(client.methods) > seen)
+    groups = client.methods[-1]
+    assert isinstance(groups, spec.TableGroupsOk) and groups.count == 1

@@ -318,6 +318,21 @@ def whole(folder: Path) -> int:
     return count
 
 
+def test_a_batch_is_settled_when_it_is_committed_and_not_an_hour_later(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    fill(connection, queue, 0, 100)
+    rows = stream(spark, broker, queue, checkpointLocation=str(tmp_path / "checkpoint"))
+    query = archive(rows, tmp_path, processingTime="1 hour")
+    try:
+        status = Tables(connection.channel()).status
+        wait_until(lambda: status(queue, "g").settled == 1, "the batch is settled")
+    finally:
+        query.stop()
+    assert archived(spark, tmp_path) == list(range(100))
+    assert count(connection, queue) == 0
+
+
 # --- a driver that is killed --------------------------------------------------------------------
 
 DRIVER = """

@@ -6,6 +6,7 @@ Contents of the answers, all numbers big-endian::
     checkout-ok, status-ok: runs
     checkouts-ok: for each open checkout i64 number, then its runs
     read-ok: record batches as they lie in the log
+    groups-ok: for each group u8 and so many bytes of its name, six i64 in the order of `GroupState`
 
 Apart from `acquire`, each call may be repeated without a further effect.
 """
@@ -24,6 +25,7 @@ from warren.wire.amqp091.errors import ConnectionException
 Runs = list[tuple[int, int]]
 
 _RUN_BYTES: Final[i64] = 16
+_GROUP_BYTES: Final[i64] = 48
 _U32: Final[i64] = 0xFFFFFFFF
 
 
@@ -80,6 +82,28 @@ class Status(NamedTuple):
     ready: int
     settled: int
     runs: Runs
+
+
+class GroupState(NamedTuple):
+    """A group of readers of a queue.
+
+    Attributes:
+        name: What it is called.
+        epoch: Grows with each `acquire`.
+        settled: The number of the last checkout that is settled; 0 before the first.
+        open: How many checkouts are not settled.
+        held: The messages in those.
+        lease_ms: They go back after so long without a call; 0 for never.
+        called_ms: When it last called, in milliseconds since 1970.
+    """
+
+    name: str
+    epoch: int
+    settled: int
+    open: int
+    held: int
+    lease_ms: int
+    called_ms: int
 
 
 @final
@@ -171,6 +195,13 @@ class Tables:
             raise _unexpected(reply)
         return reply.incarnation
 
+    def groups(self, queue: str) -> list[GroupState]:
+        """All groups of a queue, with nothing changed. Brokers before it close the connection."""
+        reply = self._channel.call(spec.TableGroups(queue=queue))
+        if not isinstance(reply, spec.TableGroupsOk):
+            raise _unexpected(reply)
+        return decode_groups(self._channel.reply_content(), reply.count)
+
     def status(self, queue: str, group: str = "") -> Status:
         """What a queue and a group hold, with nothing changed; no group if `group` is empty."""
         reply = self._channel.call(spec.TableStatus(queue=queue, group=group))
@@ -210,6 +241,23 @@ def decode_checkouts(data: bytes, count: int) -> list[OpenCheckout]:
     if offset != len(data):
         raise _malformed()
     return checkouts
+
+
+def decode_groups(data: bytes, count: int) -> list[GroupState]:
+    """Read `count` groups that fill `data`; `ConnectionException` 502 if they do not."""
+    groups: list[GroupState] = []
+    at: i64 = 0
+    for _ in range(count):
+        end = at + 1 + i64(data[at]) if at < len(data) else i64(len(data))
+        if end + _GROUP_BYTES > len(data):
+            raise _malformed()
+        name = data[at + 1 : end].decode("utf-8", "replace")
+        numbers = [int(read_i64_be(data, end + 8 * each)) for each in range(6)]
+        groups.append(GroupState(name, *numbers))
+        at = end + _GROUP_BYTES
+    if at != len(data):
+        raise _malformed()
+    return groups
 
 
 def _read_runs(data: bytes, offset: i64, runs: Runs) -> i64:

@@ -14,7 +14,7 @@ from warren.log.listener import RawReader
 from warren.pending import PendingReply
 from warren.queues.fifo import commands
 from warren.queues.fifo.effects import LeaseReply, Reply
-from warren.queues.fifo.groups import Checkout
+from warren.queues.fifo.groups import Checkout, Group
 from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.pieces import Piece, opened
 from warren.queues.fifo.runs import as_run
@@ -153,6 +153,10 @@ class TableQueue(LoggedQueue):
         """The newest lease that a group has settled; 0 if there is no such group."""
         known = self.fifo.groups.get(group)
         return 0 if known is None else known.settled
+
+    def reader_groups(self) -> list[Group]:
+        """The groups of readers there are."""
+        return list(self.fifo.groups.values())
 
     def leases(self, group: str, after: i64, up_to: i64) -> list[Checkout]:
         """The leases of a group behind one number and up to another."""

@@ -68,16 +68,16 @@ def publish(written: Path, final: Path) -> bool:
     Raises:
         OSError: The disk is full, or cannot link.
     """
-    _sync(written)
+    sync(written)
     try:
         os.link(written, final)
     except FileExistsError:
         return False
-    _sync(final.parent)
+    sync(final.parent)
     return True
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Have the disk keep what a file or a directory has."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

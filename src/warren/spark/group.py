@@ -13,7 +13,8 @@ A sink that has a batch already, by its id, skips it, and Spark commits the batc
 planned it. Its messages were never read, so they go back to the queue and come with a later batch.
 
 Spark tells a source of a commit one batch late and of the last one never, so what a query starts
-from is settled as soon as it is seen. Nothing is settled when a query stops.
+from is settled as soon as it is seen, and with the option `checkpointLocation` as soon as Spark has
+committed it. Nothing is settled when a query stops.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from warren.errors import BrokerError
 from warren.spark.broker import (
@@ -35,6 +36,7 @@ from warren.spark.broker import (
     refusal_code,
 )
 from warren.spark.calling import PatientCaller
+from warren.spark.checkpoint import Place
 from warren.spark.options import UNBOUNDED, ReadOptions
 
 T = TypeVar("T")
@@ -52,18 +54,6 @@ _PAUSE_MAX: Final = 1.0
 
 #: By which older brokers answer a method that they do not know.
 _UNKNOWN_METHOD: Final = (502, 503, 540)
-
-
-class Place(NamedTuple):
-    """How far a checkpoint has come.
-
-    Attributes:
-        number: The last checkout.
-        incarnation: Which queue of this name it is of; 0 if the checkpoint does not say.
-    """
-
-    number: int
-    incarnation: int
 
 
 class GroupReader:
@@ -195,6 +185,34 @@ class GroupReader:
         if self._is_ours(up_to) and self._settled < number <= self._newest:
             self._call(lambda tables: tables.settle(self._queue, self._group, self._epoch, number))
             self._settled = number
+
+    def check(self) -> None:
+        """See whether this process still has the group, which it has acquired.
+
+        Raises:
+            Fenced: Another query has the group.
+        """
+        self._call(
+            lambda tables: tables.settle(self._queue, self._group, self._epoch, self._settled)
+        )
+
+    def settle_committed(self, up_to: Place) -> None:
+        """Settle in a thread of another, over a connection of its own and in one try.
+
+        `settle` says so once more, which changes nothing.
+
+        Raises:
+            BrokerError: It could not be done; `settle` will.
+        """
+        if not self._epoch or not self._is_ours(up_to):
+            return
+        caller = PatientCaller(self._options.uris, 0.0, self._connect)
+        try:
+            caller.call(
+                lambda tables: tables.settle(self._queue, self._group, self._epoch, up_to.number)
+            )
+        finally:
+            caller.close()
 
     def give_back(self) -> None:
         """Put the messages of all open checkouts back where they were; their numbers are used up.

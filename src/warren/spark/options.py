@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from warren.client.uri import parse_uri
 from warren.errors import ConfigError
@@ -43,6 +44,7 @@ _STREAM: Final = _BATCH | {
     "failondataloss",
     "leasetimeout",
     "newcheckpoint",
+    "checkpointlocation",
 }
 _WRITE: Final = _CONNECTION | {"topic", "exchange", "mandatory"}
 
@@ -58,6 +60,7 @@ _SPELLING: Final = {
     "includevalue": "includeValue",
     "leasetimeout": "leaseTimeout",
     "newcheckpoint": "newCheckpoint",
+    "checkpointlocation": "checkpointLocation",
     "retrytimeout": "retryTimeout",
     "arrowbatchrows": "arrowBatchRows",
 }
@@ -90,6 +93,8 @@ class ReadOptions:
         arrow_rows_max: Rows of one Arrow batch at most (`arrowBatchRows`).
         new_checkpoint: Whether a query without a checkpoint may go on with a group that has settled
             batches of another one (`newCheckpoint`).
+        checkpoint: The query's checkpoint, if batches are to be settled as soon as Spark has
+            committed them there and not at the next trigger only (`checkpointLocation`).
     """
 
     uris: tuple[str, ...]
@@ -105,6 +110,7 @@ class ReadOptions:
     lease_ms: int
     arrow_rows_max: int
     new_checkpoint: bool
+    checkpoint: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -172,6 +178,17 @@ class _Options:
             if value.endswith(unit) and digits.isascii() and digits.isdigit():
                 return int(digits) * factor
         raise _bad(name, value, "a time such as 90s, 30m or 2h, or 0 for no end")
+
+    def folder(self, name: str) -> Path | None:
+        """A folder of this machine, as a path or a URI."""
+        value = self._values.get(name)
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        path = unquote(parts.path) if parts.scheme == "file" else value
+        if parts.scheme not in ("", "file") or not path.startswith("/"):
+            raise _bad(name, value, "an absolute path on the driver's machine")
+        return Path(path)
 
     def uris(self) -> tuple[str, ...]:
         """Where brokers are, each with what the other options `amqp.*` say."""
@@ -267,6 +284,7 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         lease_ms=options.duration_ms("leasetimeout", 0),
         arrow_rows_max=options.number("arrowbatchrows", 16_384),
         new_checkpoint=options.flag("newcheckpoint", False),
+        checkpoint=options.folder("checkpointlocation") if streaming else None,
     )
 
 

@@ -11,32 +11,35 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
-
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.types import DataType, StructType
 
-#: Each kind of column as Spark names it.
-_KINDS: Final[dict[str, DataType]] = {
-    "string": StringType(),
-    "binary": BinaryType(),
-    "int": IntegerType(),
-    "long": LongType(),
-    "timestamp": TimestampType(),
-    "headers": ArrayType(
-        StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-    ),
-}
+
+@cache
+def _spark_kinds() -> dict[str, DataType]:
+    """Each kind of column as Spark names it. Programs that read by Arrow alone have no Spark."""
+    from pyspark.sql.types import (
+        ArrayType,
+        BinaryType,
+        IntegerType,
+        LongType,
+        StringType,
+        StructField,
+        StructType,
+        TimestampType,
+    )
+
+    return {
+        "string": StringType(),
+        "binary": BinaryType(),
+        "int": IntegerType(),
+        "long": LongType(),
+        "timestamp": TimestampType(),
+        "headers": ArrayType(
+            StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+        ),
+    }
 
 
 @cache
@@ -89,8 +92,11 @@ COLUMNS: Final = tuple(name for name, _ in _COLUMNS)
 
 def spark_schema(columns: Sequence[str]) -> StructType:
     """The schema of a table with some of the columns, as Spark has it."""
+    from pyspark.sql.types import StructField, StructType
+
+    kinds = _spark_kinds()
     return StructType(
-        [StructField(name, _KINDS[kind]) for name, kind in _COLUMNS if name in columns]
+        [StructField(name, kinds[kind]) for name, kind in _COLUMNS if name in columns]
     )
 
 

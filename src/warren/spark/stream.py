@@ -23,7 +23,8 @@ from pyspark.sql.streaming.datasource import (
 
 from warren.errors import ConfigError
 from warren.spark.broker import CheckpointLost, Connect
-from warren.spark.group import GroupReader, Place
+from warren.spark.checkpoint import CommitWatch, Place, place_in
+from warren.spark.group import GroupReader
 from warren.spark.options import UNBOUNDED, ReadOptions
 from warren.spark.partition import plan, read
 
@@ -38,6 +39,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connect = connect
         self._group: GroupReader | None = None
         self._up_to = UNBOUNDED  # the highest message number to take; below 0 none at all
+        self._watch: CommitWatch | None = None
         self._unplanned: Place | None = None  # taken in this process, and no task read it so far
 
     def initialOffset(self) -> Offset:
@@ -101,6 +103,14 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._place(end) == self._unplanned:
             self._unplanned = None
         held = self._reader().held(self._place(start), self._place(end))
+        if self._options.checkpoint is not None:
+            if self._watch is None:
+                self._watch = CommitWatch(
+                    self._options.checkpoint,
+                    self._options.queue,
+                    self._reader().settle_committed,
+                )
+            self._watch.expect(self._place(end))
         return plan(self._options, [run for checkout in held for run in checkout.runs])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -118,6 +128,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Disconnect. Spark does not always call this, and what is open must stay open."""
+        if self._watch is not None:
+            self._watch.stop()
         if self._group is not None:
             self._group.close()
 
@@ -149,14 +161,13 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             ConfigError: The checkpoint belongs to another queue.
         """
-        number = offset.get(self._options.queue)
-        if not isinstance(number, int):
+        place = place_in(offset, self._options.queue)
+        if place is None:
             raise ConfigError(
                 f"the checkpoint is of {', '.join(offset) or 'nothing'}, not of queue "
                 f"{self._options.queue!r}; give each query a checkpointLocation of its own"
             )
-        incarnation = offset.get(f"{self._options.queue}#incarnation", 0)
-        return Place(number, incarnation if isinstance(incarnation, int) else 0)
+        return place
 
 
 class RefusedReader(DataSourceStreamReader):

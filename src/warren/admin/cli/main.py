@@ -78,7 +78,18 @@ def parser(serves: bool = False) -> Parser:
 
 def _other_commands(commands: Any) -> None:
     """All but `server`; each sets `run`."""
-    from warren.admin.cli import access, client, cluster, dev, migrate, policies, queues, status
+    from warren.admin.cli import (
+        access,
+        archive,
+        client,
+        cluster,
+        dev,
+        groups,
+        migrate,
+        policies,
+        queues,
+        status,
+    )
 
     _asking(
         commands,
@@ -131,6 +142,8 @@ def _other_commands(commands: Any) -> None:
         _asking(commands, access.run, name, f"show {text}, or change that", ending, add_actions)
     client.add_commands(commands)
     migrate.add_command(commands)
+    archive.add_command(commands)
+    groups.add_command(commands)
     dev.add_command(commands)
 
 

@@ -4,7 +4,9 @@ Reads hand out record batches as they lie in the log; the reader decodes them. A
 takes messages for a named group, independent of connections; see `warren.queues.fifo.groups`.
 
 Contents of answers, all numbers big-endian: runs are a u32 count, then `i64 first, i64 last` each;
-`checkouts-ok` carries, for each checkout, its i64 number and then its runs.
+`checkouts-ok` carries, for each checkout, its i64 number and then its runs; `groups-ok`, for each
+group, a u8 and so many bytes of its name, then i64 epoch, settled, open checkouts, messages held,
+lease in ms, and when it last called in ms since 1970.
 
 Source: docs/formats/table-class.md; permissions as for `basic.get` (read).
 """
@@ -14,14 +16,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
-from mypy_extensions import i32, i64
+from mypy_extensions import i32, i64, u8
 
 from warren.errors import Compacted
 from warren.limits import TABLE_READ_BYTES_MAX
 from warren.log.listener import RawReader
 from warren.ports import Work
 from warren.queues.fifo.effects import UNKNOWN_GROUP, AcquireReply, FencedReply, LeaseReply, Reply
-from warren.queues.fifo.groups import Checkout
+from warren.queues.fifo.groups import Checkout, Group
 from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.pieces import Piece, count_of, size_of
 from warren.queues.fifo.runs import pairs_of
@@ -75,6 +77,12 @@ def handle(channel: Channel, method: spec.Method) -> None:
         queue = _queue(channel, method.queue)
         if queue.is_current():
             _checkouts(channel, queue, method)
+        else:
+            queue.catch_up(_wait(channel, queue, method))
+    elif isinstance(method, spec.TableGroups):
+        queue = _queue(channel, method.queue)
+        if queue.is_current():
+            _groups(channel, queue, method)
         else:
             queue.catch_up(_wait(channel, queue, method))
     elif isinstance(method, spec.TableIdentify):
@@ -160,6 +168,8 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
         _status(channel, queue, request)
     elif isinstance(request, spec.TableCheckouts):
         _checkouts(channel, queue, request)
+    elif isinstance(request, spec.TableGroups):
+        _groups(channel, queue, request)
     elif isinstance(request, spec.TableAcquire):
         assert isinstance(reply, AcquireReply)
         channel.send(spec.TableAcquireOk(int(reply.epoch), int(reply.settled)))
@@ -250,6 +260,13 @@ def _checkouts(channel: Channel, queue: TableQueue, method: spec.TableCheckouts)
     if not listing.go_on():
         channel.wait(method)
         channel.connection.broker.do_in_parts(listing)
+
+
+def _groups(channel: Channel, queue: TableQueue, method: spec.TableGroups) -> None:
+    groups = GroupsAnswer(channel, queue.reader_groups(), queue.part_runs())
+    if not groups.go_on():
+        channel.wait(method)
+        channel.connection.broker.do_in_parts(groups)
 
 
 @final
@@ -362,6 +379,53 @@ class Listing(Work):
         if self._content is None:
             method = spec.TableCheckoutsOk(self._count)
             self._content = Content(channel, method, out.getvalue())
+        if not self._content.go_on():
+            self._waited = True
+            return False
+        if self._waited:
+            channel.sent()
+        return True
+
+
+@final
+class GroupsAnswer(Work):
+    """Answers `table.groups`."""
+
+    def __init__(self, channel: Channel, groups: list[Group], part: i64) -> None:
+        self._channel: Channel = channel
+        self._groups: list[Group] = groups
+        self._part: i64 = part
+        self._next: i64 = 0
+        self._out: BytesWriter = BytesWriter()
+        self._content: Content | None = None
+        self._waited: bool = False
+
+    def go_on(self) -> bool:
+        """Write more of them; the answer is sent at the end."""
+        channel = self._channel
+        if not channel.is_open():
+            return True
+        out = self._out
+        done: i64 = 0
+        while self._next < len(self._groups):
+            if done >= self._part:
+                self._waited = True
+                return False
+            group = self._groups[self._next]
+            self._next += 1
+            done += 1 + len(group.open)
+            name = group.name.encode()
+            out.append(u8(len(name)))
+            out.write(name)
+            write_i64_be(out, group.epoch)
+            write_i64_be(out, group.settled)
+            write_i64_be(out, i64(len(group.open)))
+            write_i64_be(out, group.held())
+            write_i64_be(out, group.lease_ms)
+            write_i64_be(out, group.seen_ms)
+        if self._content is None:
+            answer = spec.TableGroupsOk(len(self._groups))
+            self._content = Content(channel, answer, out.getvalue())
         if not self._content.go_on():
             self._waited = True
             return False

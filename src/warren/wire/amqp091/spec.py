@@ -2225,6 +2225,55 @@ class TableIdentifyOk(Method):
         return writer.getvalue()
 
 
+@final
+class TableGroups(Method):
+    """`table.groups`."""
+
+    __slots__ = ("queue", "reserved_1")
+    CLASS_ID: ClassVar[int] = 240
+    METHOD_ID: ClassVar[int] = 90
+    NAME: ClassVar[str] = "table.groups"
+    SYNCHRONOUS: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        reserved_1: int = 0,
+        queue: str = "",
+    ) -> None:
+        self.reserved_1 = reserved_1
+        self.queue = queue
+
+    def encode(self) -> bytes:
+        writer = BytesWriter()
+        writer.write(b"\x00\xf0\x00\x5a")
+        write_short(writer, self.reserved_1)
+        write_shortstr(writer, self.queue)
+        return writer.getvalue()
+
+
+@final
+class TableGroupsOk(Method):
+    """`table.groups-ok`."""
+
+    __slots__ = ("count",)
+    CLASS_ID: ClassVar[int] = 240
+    METHOD_ID: ClassVar[int] = 91
+    NAME: ClassVar[str] = "table.groups-ok"
+    HAS_CONTENT: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        count: int = 0,
+    ) -> None:
+        self.count = count
+
+    def encode(self) -> bytes:
+        writer = BytesWriter()
+        writer.write(b"\x00\xf0\x00\x5b")
+        write_longlong(writer, self.count)
+        return writer.getvalue()
+
+
 def _decode_connection_start(
     reader: Reader,
 ) -> ConnectionStart:
@@ -2822,6 +2871,21 @@ def _decode_table_identify_ok(
     return TableIdentifyOk(incarnation)
 
 
+def _decode_table_groups(
+    reader: Reader,
+) -> TableGroups:
+    reserved_1 = reader.short()
+    queue = reader.shortstr()
+    return TableGroups(reserved_1, queue)
+
+
+def _decode_table_groups_ok(
+    reader: Reader,
+) -> TableGroupsOk:
+    count = reader.longlong()
+    return TableGroupsOk(count)
+
+
 def _decode_arguments(class_id: i64, method_id: i64, reader: Reader) -> Method:
     if class_id == 60:
         if method_id == 10:
@@ -2996,6 +3060,10 @@ def _decode_arguments(class_id: i64, method_id: i64, reader: Reader) -> Method:
             return _decode_table_identify(reader)
         if method_id == 81:
             return _decode_table_identify_ok(reader)
+        if method_id == 90:
+            return _decode_table_groups(reader)
+        if method_id == 91:
+            return _decode_table_groups_ok(reader)
     raise ConnectionException(503, "unimplemented method")
 
 
@@ -3112,5 +3180,7 @@ METHODS: Final[tuple[type[Method], ...]] = (
     TableStatusOk,
     TableIdentify,
     TableIdentifyOk,
+    TableGroups,
+    TableGroupsOk,
 )
 """Every method class, by class and method id."""

@@ -1,0 +1,102 @@
+"""The command `warren groups`: what readers of class `table` hold of a queue, and its repair."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from warren.admin.cli.client import URI, complain
+from warren.admin.cli.words import Parser, examples
+
+if TYPE_CHECKING:
+    from warren.client.table import GroupState
+
+SHOWN_MAX: Final = 20
+"""Open checkouts that are shown one by one."""
+
+
+def add_command(commands: Any) -> None:
+    """Define its words."""
+    command: Parser = commands.add_parser(
+        "groups",
+        help="show what groups of readers hold of a queue, or settle it",
+        description="Show what groups of Spark's source and of archives hold of a queue, or "
+        "settle what a query has committed that will not run again.",
+        epilog=examples(
+            "warren groups list orders",
+            "warren groups show orders archiver",
+            "warren groups settle orders archiver --checkpoint /data/orders-checkpoint",
+        ),
+    )
+    actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _action(actions, "list", "list the groups of a queue and what they hold")
+    _action(actions, "show", "show what it has settled and what it holds")
+    settle = _action(
+        actions,
+        "settle",
+        "settle what a query's checkpoint says is committed; ends a query of the group that runs",
+    )
+    settle.add_argument(
+        "--checkpoint", metavar="DIR", required=True, help="the query's checkpointLocation"
+    )
+
+
+def _action(actions: Any, name: str, text: str) -> Parser:
+    action: Parser = actions.add_parser(name, help=text, description=f"{text.capitalize()}.")
+    action.set_defaults(run=run)
+    action.add_argument("queue", metavar="QUEUE")
+    if name != "list":
+        action.add_argument("group", metavar="GROUP", help="the option groupId of the query")
+    shown = URI.replace("%", "%%")
+    action.add_argument("--uri", default=URI, help=f"broker, user and vhost (default: {shown})")
+    return action
+
+
+def run(words: argparse.Namespace) -> int:
+    """Do what the words say; returns the exit status: 0 done, 1 refused, 2 wrong words."""
+    from warren.errors import BrokerError, ConfigError
+    from warren.spark.settling import group_state, groups_of, settle_by_checkpoint
+
+    try:
+        if words.action == "list":
+            return show_all(groups_of(words.queue, words.uri))
+        if words.action == "settle":
+            number = settle_by_checkpoint(
+                words.queue, words.group, Path(words.checkpoint), words.uri
+            )
+            print(f"settled up to checkout {number}")
+        state = group_state(words.queue, words.group, words.uri)
+    except ConfigError as error:
+        return complain(str(error), 2)
+    except (BrokerError, OSError) as error:
+        return complain(f"{words.queue}: {str(error).partition('; option ')[0]}", 1)
+    held = [
+        (each.number, sum(last - first + 1 for first, last in each.runs)) for each in state.open
+    ]
+    rows = sum(count for _, count in held)
+    print(
+        f"group '{words.group}' of queue '{words.queue}': settled up to checkout {state.settled}, "
+        f"{len(held)} open with {rows} messages"
+    )
+    for number, count in held[:SHOWN_MAX]:
+        print(f"  checkout {number}: {count} messages")
+    if len(held) > SHOWN_MAX:
+        print(f"  and {len(held) - SHOWN_MAX} more")
+    return 0
+
+
+def show_all(groups: list[GroupState]) -> int:
+    """Print a line for each group; the lease in seconds, and when it last called, in UTC."""
+    lines: list[tuple[str, ...]] = [("group", "settled", "open", "messages", "lease", "called")]
+    for group in sorted(groups):
+        called = datetime.fromtimestamp(group.called_ms / 1000, UTC)
+        numbers = (group.settled, group.open, group.held, group.lease_ms // 1000)
+        lines.append((group.name, *map(str, numbers), f"{called:%Y-%m-%dT%H:%M:%SZ}"))
+    widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
+    for line in lines:
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        )
+    return 0

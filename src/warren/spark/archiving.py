@@ -1,0 +1,316 @@
+"""A queue archived into a folder of Parquet files, without Spark: each message in one file, once.
+
+::
+
+    <folder>/_archive.json              which queue this is of, and the group that takes it
+    <folder>/0000000007.parquet         the messages of checkout 7
+    <folder>/_manifest/0000000007.json  says that they are archived, in which file, and which
+    <folder>/_staging/                  what is being written, or what a crash left there
+
+A batch goes through these steps, and each name comes into being by one link of a file that is whole
+and on disk, which fails if the name is taken:
+
+1. the broker hands out a checkout, and hands out the same one again until it is settled;
+2. its rows are written into `_staging`, and get their final name;
+3. the manifest gets its name: from now on the batch is archived;
+4. the broker settles the checkout.
+
+Whatever ends the program where, the next run goes on from the last manifest. Two programs on one
+folder cannot both go on, since the second has the broker fence the first; and a first that was
+frozen in between finds names taken, by files with the very rows that it has. So readers that go by
+the manifests, or take all `*.parquet` there are, see each message once at any moment.
+
+The folder has to be on a file system with hard links.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from warren.errors import BrokerError
+from warren.spark.archive import STAGING, publish, sync
+from warren.spark.broker import Connect, Fenced, RowsLost, connect
+from warren.spark.options import UNBOUNDED, URI_DEFAULT
+from warren.spark.queue_rows import Drain, DrainedBatch, Place
+
+VERSION: Final = 1
+MANIFEST: Final = "_manifest"
+_IDENTITY: Final = "_archive.json"
+
+#: Rows and bytes of a row group, whichever comes first.
+_GROUP_ROWS: Final = 128 * 1024
+_GROUP_BYTES: Final = 64 * 1024 * 1024
+
+#: Columns whose values repeat; among bodies a look for repeats costs and gives little.
+_REPEATING: Final = (
+    *("key", "topic", "partition", "timestampType", "exchange", "content_type"),
+    *("content_encoding", "type", "app_id", "user_id", "reply_to", "priority", "delivery_mode"),
+    "properties_raw",
+)
+
+_POLL_SECONDS: Final = 0.2
+
+
+class NotArchived(BrokerError):
+    """A folder cannot go on being the archive of a queue."""
+
+
+class ArchiveProgress(NamedTuple):
+    """How far a run has come.
+
+    Attributes:
+        rows: Messages archived by it.
+        waiting: Messages that were ready when it began, and 0 for one that has no end.
+        files: Files with them.
+    """
+
+    rows: int
+    waiting: int
+    files: int
+
+
+class QueueArchive:
+    """Moves the messages of one queue into one folder."""
+
+    def __init__(
+        self,
+        queue: str,
+        folder: str | Path,
+        uri: str = URI_DEFAULT,
+        options: Mapping[str, str] | None = None,
+        connect: Connect = connect,
+    ) -> None:
+        """Remember what to move; nothing is connected or made yet.
+
+        Args:
+            queue: A quorum queue.
+            options: Further ones of docs/spark.md for reading.
+        """
+        self._queue = queue
+        self._folder = Path(folder).absolute()
+        self._uri = uri
+        self._options = {"maxOffsetsPerTrigger": "1000000", **(options or {})}
+        if "columns" not in self._options:
+            self._options.setdefault("includeHeaders", "true")
+        self._connect = connect
+
+    def run(
+        self,
+        follow: bool = False,
+        tell: Callable[[ArchiveProgress], None] = lambda progress: None,
+    ) -> ArchiveProgress:
+        """Archive what is ready now, or, with `follow`, whatever comes, without an end.
+
+        Args:
+            tell: Called as rows come in.
+
+        Raises:
+            NotArchived: The folder is of another queue, or not up to date.
+            BrokerError: The broker refused, or is away for longer than `retryTimeout`.
+            ConfigError: An option is wrong.
+            OSError: The disk is full, or cannot link.
+        """
+        try:
+            return self._run(follow, tell)
+        except Fenced as error:
+            raise NotArchived(
+                f"another program took over the archive in {self._folder}, and goes on with it"
+            ) from error
+        except RowsLost as error:
+            why = str(error).partition("; option failOnDataLoss")[0]
+            raise NotArchived(
+                f"{self._folder} cannot go on: {why}. Nothing of it was changed; archive into a "
+                "new folder what the queue has now"
+            ) from error
+
+    def _run(self, follow: bool, tell: Callable[[ArchiveProgress], None]) -> ArchiveProgress:
+        group, incarnation = self._identity()
+        place = Place(_last_manifest(self._folder), incarnation)
+        options = self._options
+        with Drain(self._queue, group, self._uri, place, options, self._connect) as drain:
+            ready, newest = drain.waiting()
+            if follow:
+                ready, newest = 0, UNBOUNDED
+            done = ArchiveProgress(0, ready, 0)
+            tell(done)
+            while True:
+                batch = drain.take(newest)
+                if batch is not None:
+                    done = self._store(drain, batch, done, tell)
+                elif follow:
+                    time.sleep(_POLL_SECONDS)
+                else:
+                    return done
+
+    def _identity(self) -> tuple[str, int]:
+        """The group that takes messages for this folder alone, and which queue it takes them from.
+
+        Raises:
+            NotArchived: The folder is of another queue, or of a later release.
+        """
+        file = self._folder / _IDENTITY
+        if not file.exists():
+            # A group that was never there: numbers of its checkouts are names of files here.
+            with Drain(self._queue, "archive", self._uri, None, {}, self._connect) as drain:
+                incarnation = drain.incarnation()
+            for folder in (self._folder, self._folder / MANIFEST):
+                folder.mkdir(parents=True, exist_ok=True)
+                sync(folder.parent)
+            self._publish(
+                file,
+                {
+                    "version": VERSION,
+                    "queue": self._queue,
+                    "group": f"archive-{uuid.uuid4().hex}",
+                    "incarnation": incarnation,
+                },
+            )
+        found = _read_json(file)
+        if found.get("queue") != self._queue:
+            raise NotArchived(
+                f"{self._folder} is the archive of queue {found.get('queue')!r}, not of "
+                f"{self._queue!r}"
+            )
+        return str(found["group"]), int(found["incarnation"])
+
+    def _store(
+        self,
+        drain: Drain,
+        batch: DrainedBatch,
+        done: ArchiveProgress,
+        tell: Callable[[ArchiveProgress], None],
+    ) -> ArchiveProgress:
+        """Bring a batch through all its steps."""
+        file = self._folder / f"{batch.number:010d}.parquet"
+        if not file.exists():
+            self._write(drain, batch, file, done, tell)
+        try:
+            rows = pq.read_metadata(file).num_rows
+        except pa.ArrowException as error:
+            raise NotArchived(f"{file} is damaged: {error}") from error
+        if rows != batch.rows:
+            raise NotArchived(
+                f"{file} has {rows} rows, and checkout {batch.number} of queue {self._queue!r} has "
+                f"{batch.rows}: the file was changed, or is of something else"
+            )
+        self._publish(
+            self._folder / MANIFEST / f"{batch.number:010d}.json",
+            {
+                "version": VERSION,
+                "checkout": batch.number,
+                "file": file.name,
+                "rows": rows,
+                "bytes": file.stat().st_size,
+                "messages": [list(run) for run in batch.runs],
+            },
+        )
+        drain.settle(batch)
+        done = ArchiveProgress(done.rows + rows, done.waiting, done.files + 1)
+        tell(done)
+        return done
+
+    def _write(
+        self,
+        drain: Drain,
+        batch: DrainedBatch,
+        file: Path,
+        done: ArchiveProgress,
+        tell: Callable[[ArchiveProgress], None],
+    ) -> None:
+        """Write a batch's rows, and give them their final name when all are on disk."""
+        staging = self._folder / STAGING
+        # The group is this program's, so what lies there is of one that has ended, or is fenced.
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir()
+        attempt = staging / f"{uuid.uuid4().hex}.parquet"
+        dictionary = [name for name in batch.schema.names if name in _REPEATING]
+        with pq.ParquetWriter(
+            attempt,
+            batch.schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=dictionary,
+        ) as writer:
+            rows = 0
+            for group in _grouped(batch.read()):
+                writer.write_table(group, row_group_size=_GROUP_ROWS)
+                rows += group.num_rows
+                tell(done._replace(rows=done.rows + rows))
+        drain.check()
+        publish(attempt, file)
+        attempt.unlink()
+
+    def _publish(self, file: Path, content: dict[str, Any]) -> None:
+        """Have a file of JSON, unless it is there."""
+        staging = self._folder / STAGING
+        staging.mkdir(exist_ok=True)
+        attempt = staging / f"{uuid.uuid4().hex}.json"
+        attempt.write_text(json.dumps(content) + "\n", encoding="utf-8")
+        publish(attempt, file)
+        attempt.unlink(missing_ok=True)
+
+
+def archived_files(folder: str | Path) -> list[Path]:
+    """The files of an archive in the order of their messages, each message in one of them.
+
+    `pyarrow.parquet.ParquetDataset`, `pandas.read_parquet`, `polars.read_parquet` and DuckDB's
+    `read_parquet` take such a list.
+
+    Raises:
+        NotArchived: The folder is no archive of a queue, or of a later release.
+    """
+    folder = Path(folder).absolute()
+    _read_json(folder / _IDENTITY)
+    numbers = sorted(_manifests(folder))
+    names = [_read_json(folder / MANIFEST / f"{number:010d}.json")["file"] for number in numbers]
+    return [folder / str(name) for name in names]
+
+
+def _manifests(folder: Path) -> Iterator[int]:
+    """The numbers of the checkouts that are archived."""
+    for path in (folder / MANIFEST).glob("*.json"):
+        if path.stem.isascii() and path.stem.isdigit():
+            yield int(path.stem)
+
+
+def _last_manifest(folder: Path) -> int:
+    return max(_manifests(folder), default=0)
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    """What a file of an archive says.
+
+    Raises:
+        NotArchived: It is not there, damaged, or of a later release.
+    """
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise NotArchived(f"{file.parent} is no archive of a queue: {file.name}: {error}") from None
+    if not isinstance(found, dict) or found.get("version") != VERSION:
+        raise NotArchived(f"{file} is of a release that writes archives in another way")
+    return found
+
+
+def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Put record batches together until they make a row group."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
+            yield pa.Table.from_batches(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held)

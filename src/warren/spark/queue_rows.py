@@ -1,0 +1,223 @@
+"""A queue as Arrow record batches, without Spark: for pandas, Polars, DuckDB and what reads Arrow.
+
+    rows = read_queue("orders")            # a look, which takes nothing
+    rows.read_pandas()                     # or polars.from_arrow(rows), or duckdb.sql("from rows")
+
+    with Drain("orders", "archiver") as drain:
+        while (batch := drain.take()) is not None:
+            store(batch.number, batch.read())   # durably, and for each number once
+            drain.settle(batch)
+
+It needs pyarrow and numpy: `pip install 'warren-broker[arrow]'`.
+"""
+
+from __future__ import annotations
+
+import queue as queues
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Final
+
+import pyarrow as pa
+
+from warren.spark.broker import Connect, Runs, connect
+from warren.spark.calling import PatientCaller
+from warren.spark.checkpoint import Place
+from warren.spark.group import GroupReader
+from warren.spark.options import UNBOUNDED, URI_DEFAULT, ReadOptions, read_options
+from warren.spark.reading import count_rows, read_rows
+from warren.spark.schema import COLUMNS, arrow_schema
+
+#: Record batches that are read ahead of who asks for them, some 8 MiB each.
+_AHEAD: Final = 2
+
+
+def read_queue(
+    queue: str,
+    uri: str = URI_DEFAULT,
+    columns: Sequence[str] = COLUMNS,
+    options: Mapping[str, str] | None = None,
+) -> pa.RecordBatchReader:
+    """Read the messages that are ready now, in order; none is taken, and none counts as delivered.
+
+    Args:
+        queue: A quorum queue.
+        columns: Which columns; docs/spark.md has all of them.
+        options: Further ones of docs/spark.md, such as `amqp.user`.
+
+    Raises:
+        ConfigError: An option is wrong.
+        BrokerError: The broker refused, or is away for longer than `retryTimeout`.
+    """
+    given = {"amqp.uri": uri, "subscribe": queue, "columns": ",".join(columns)}
+    read = read_options({**given, **(options or {})}, streaming=False)
+    caller = PatientCaller(read.uris, read.retry_seconds, connect)
+    runs = caller.call(lambda tables: tables.status(queue)).runs
+    caller.close()
+    schema = arrow_schema(read.columns)
+    return pa.RecordBatchReader.from_batches(schema, _rows(read, runs, False, connect))
+
+
+class DrainedBatch:
+    """Messages that a group has taken under one number, which says for good which they are.
+
+    Attributes:
+        number: Of this group's checkouts, ascending.
+        rows: How many messages.
+        runs: Their numbers in the queue, as pairs of the first and the last.
+        schema: Of what `read` gives.
+    """
+
+    def __init__(self, place: Place, runs: Runs, options: ReadOptions, connect: Connect) -> None:
+        self.place = place
+        self.number = place.number
+        self.runs = runs
+        self.rows = count_rows(runs)
+        self.schema = arrow_schema(options.columns)
+        self._options = options
+        self._connect = connect
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read the messages, as often as needed until they are settled.
+
+        Raises:
+            RowsLost: Some are gone: another reader of the group has settled them.
+        """
+        return _rows(self._options, self.runs, True, self._connect)
+
+
+class Drain:
+    """Takes a queue's messages batch by batch on behalf of a group, each to be stored once.
+
+    A batch that was taken and not settled comes again, with the same number and the same messages,
+    whatever ended the program. One program has a group at a time: the later ends the earlier.
+    """
+
+    def __init__(
+        self,
+        queue: str,
+        group: str,
+        uri: str = URI_DEFAULT,
+        after: Place | None = None,
+        options: Mapping[str, str] | None = None,
+        connect: Connect = connect,
+    ) -> None:
+        """Remember what to take; nothing is connected yet.
+
+        Args:
+            after: What was stored last: it is settled, and the next batch is the one behind it.
+                None goes on behind what the group has settled.
+            options: Further ones of docs/spark.md, such as `maxOffsetsPerTrigger`.
+
+        Raises:
+            ConfigError: An option is wrong.
+        """
+        given = {"amqp.uri": uri, "subscribe": queue, "groupId": group, **(options or {})}
+        self._options = read_options(given, streaming=True)
+        self._connect = connect
+        self._group = GroupReader(self._options, connect)
+        self._after = after
+
+    def __enter__(self) -> Drain:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def incarnation(self) -> int:
+        """What tells the queue from others that had its name."""
+        return self._group.incarnation()
+
+    def waiting(self) -> tuple[int, int]:
+        """How many messages are ready, and the number of the newest that there is."""
+        status = self._group.status()
+        return status.ready, status.next - 1
+
+    def take(self, up_to: int = UNBOUNDED) -> DrainedBatch | None:
+        """The next batch; None if nothing is there. What was settled last is settled by then.
+
+        Args:
+            up_to: Take no message with a higher number.
+
+        Raises:
+            Fenced: Another program has the group.
+            RowsLost: The group cannot go on behind `after`.
+        """
+        if self._after is None:
+            self._after = self._group.settled()
+        if up_to < 0:
+            self._group.settle(self._after)
+            return None
+        options = self._options
+        taken = self._group.take(self._after, options.rows_max, options.bytes_max, up_to)
+        if taken is None:
+            return None
+        held = self._group.held(self._after, taken)
+        runs = [run for checkout in held for run in checkout.runs]
+        return DrainedBatch(taken, runs, options, self._connect)
+
+    def settle(self, batch: DrainedBatch) -> None:
+        """Have the broker drop the messages of a batch, and of those before: it is stored."""
+        self._group.settle(batch.place)
+        self._after = batch.place
+
+    def check(self) -> None:
+        """See whether this program still has the group.
+
+        Raises:
+            Fenced: Another one has it.
+        """
+        self._group.check()
+
+    def close(self) -> None:
+        """Disconnect. What is not settled stays taken, for the next program of the group."""
+        self._group.close()
+
+
+def _rows(
+    options: ReadOptions, runs: Runs, complete: bool, connect: Connect
+) -> Iterator[pa.RecordBatch]:
+    """Read rows in a thread of their own, some ahead of who asks."""
+    ready: queues.Queue[pa.RecordBatch | BaseException | None] = queues.Queue(_AHEAD)
+    stopped = threading.Event()
+
+    def put(item: pa.RecordBatch | BaseException | None) -> None:
+        while not stopped.is_set():
+            try:
+                return ready.put(item, timeout=0.1)
+            except queues.Full:
+                continue
+
+    def read() -> None:
+        caller = PatientCaller(options.uris, options.retry_seconds, connect)
+        try:
+            schema = arrow_schema(options.columns)
+            for rows in read_rows(
+                caller, options.queue, runs, schema, options.arrow_rows_max, complete
+            ):
+                put(rows)
+                if stopped.is_set():
+                    return
+            put(None)
+        except BaseException as error:
+            put(error)
+        finally:
+            caller.close()
+
+    threading.Thread(target=read, name="warren rows", daemon=True).start()
+    try:
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stopped.set()
+
+
+__all__ = ["DrainedBatch", "Drain", "Place", "read_queue"]

@@ -1,0 +1,73 @@
+"""Repair of groups by hand: what a query that has ended for good left open.
+
+It needs neither Spark nor Arrow.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from warren.client import connect as connect_client
+from warren.client.table import GroupState, Tables
+from warren.errors import ConfigError
+from warren.spark.broker import Connect, OpenCheckout, connect
+from warren.spark.calling import PatientCaller
+from warren.spark.checkpoint import committed
+from warren.spark.group import GroupReader
+from warren.spark.options import UNBOUNDED, read_options
+
+
+class HeldByGroup(NamedTuple):
+    """What a group of readers has settled and what not.
+
+    Attributes:
+        settled: Its last settled checkout; 0 before the first.
+        open: Those that are not settled.
+    """
+
+    settled: int
+    open: list[OpenCheckout]
+
+
+def group_state(queue: str, group: str, uri: str, connect: Connect = connect) -> HeldByGroup:
+    """What a group has settled and what it holds; nothing is touched."""
+    options = read_options({"amqp.uri": uri, "subscribe": queue}, streaming=False)
+    caller = PatientCaller(options.uris, 0.0, connect)
+    try:
+        settled = caller.call(lambda tables: tables.status(queue, group)).settled
+        return HeldByGroup(
+            settled, caller.call(lambda tables: tables.checkouts(queue, group, 0, UNBOUNDED))
+        )
+    finally:
+        caller.close()
+
+
+def groups_of(queue: str, uri: str) -> list[GroupState]:
+    """All groups of a queue; nothing is touched."""
+    options = read_options({"amqp.uri": uri, "subscribe": queue}, streaming=False)
+    with connect_client(options.uris[0], "warren groups") as connection:
+        return Tables(connection.channel()).groups(queue)
+
+
+def settle_by_checkpoint(
+    queue: str, group: str, checkpoint: Path, uri: str, connect: Connect = connect
+) -> int:
+    """Settle what a query has committed that will not run again; the last checkout it has settled.
+
+    A query of the group that runs is ended by this.
+
+    Raises:
+        ConfigError: The folder is no checkpoint of a query of this queue, or has no commit.
+        RowsLost: The checkpoint and the group do not fit each other; nothing was settled.
+    """
+    place = committed(checkpoint, queue)
+    if place is None:
+        raise ConfigError(f"{checkpoint} has no batch that is committed")
+    given = {"amqp.uri": uri, "subscribe": queue, "groupId": group, "retryTimeout": "0"}
+    reader = GroupReader(read_options(given, streaming=True), connect)
+    try:
+        reader.settle(place)
+    finally:
+        reader.close()
+    return place.number
