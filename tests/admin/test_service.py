@@ -112,6 +112,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "export_definitions": {},
     "overview": {},
     "node_figures": {},
+    "figures_of_vhosts": {"vhosts": ["v"]},
+    "shared_figures": {"kind": "queues", "things": [("v", "q")]},
     "reset_samples": {},
     "reset_all_samples": {},
     "peek": {**QUEUE, "position": 1},
@@ -216,6 +218,7 @@ READS_OF_ANYBODY = {
 
 READS_OF_MONITORS = {
     *("status", "quorum_status", "count_queues", "list_nodes"),
+    *("figures_of_vhosts", "shared_figures"),
     *("node_figures", "memory_breakdown", "auth_attempts", "client_figures"),
     *("certificates", "tls_support"),
 }

@@ -126,7 +126,9 @@ def test_a_connection_ends_when_its_token_expires(trusting: Trusting) -> None:
     connection = trusting.connect(trusting.issuer.token(*EVERYTHING, seconds=2))
     began = time.monotonic()
     closed = closed_soon(connection)
-    assert closed.reply_code == 320 and "token has expired" in closed.reply_text
+    assert (
+        closed.reply_code == 320 and closed.reply_text == "CONNECTION_FORCED - credential expired"
+    )
     assert time.monotonic() - began > 1
 
 
@@ -211,3 +213,57 @@ def test_where_only_tokens_are_taken_passwords_are_none(tmp_path: Path) -> None:
             trusting.connect("guest", "guest")
     finally:
         broker.stop()
+
+
+LOGIN_REFUSED = (
+    403,
+    "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. For details see the "
+    "broker logfile.",
+)
+NO_VHOST = (530, "NOT_ALLOWED - access to vhost '/' refused for user 'app'")
+NO_USER = (401, {"error": "not_authorized", "reason": "Not_Authorized"})
+NO_TAG = (401, {"error": "not_authorised", "reason": "Not management user"})
+AS_RABBITMQ_4_3_6_REFUSES: list[tuple[dict[str, Any], tuple[int, str], tuple[int, Any]]] = [
+    ({"seconds": -10}, LOGIN_REFUSED, NO_USER),
+    ({"aud": "other"}, LOGIN_REFUSED, NO_USER),
+    ({"aud": None}, LOGIN_REFUSED, NO_USER),
+    ({"exp": None}, LOGIN_REFUSED, NO_USER),
+    ({"scope": ""}, NO_VHOST, NO_TAG),
+    ({"scope": None}, NO_VHOST, NO_TAG),
+    ({"scope": f"{AUDIENCE}.read:elsewhere/*"}, NO_VHOST, NO_TAG),
+]
+"""Claims of a token, and what its bearer is told over AMQP and over HTTP; as recorded."""
+
+
+@pytest.mark.parametrize(("claims", "over_amqp", "over_http"), AS_RABBITMQ_4_3_6_REFUSES)
+def test_refusals_are_those_of_rabbitmq(
+    trusting: Trusting,
+    claims: dict[str, Any],
+    over_amqp: tuple[int, str],
+    over_http: tuple[int, Any],
+) -> None:
+    token = trusting.issuer.token(*EVERYTHING, **claims)
+    with pytest.raises((ProbableAuthenticationError, ProbableAccessDeniedError)) as refused:
+        trusting.connect(token)
+    code, text = over_amqp
+    # pika wraps the broker's code and text.
+    assert f"({code})" in str(refused.value) and text in str(refused.value).replace("\\'", "'")
+    assert trusting.ask("GET", "/whoami", f"Bearer {token}") == over_http
+
+
+def test_what_scopes_lack_is_said_over_http_as_by_rabbitmq(trusting: Trusting) -> None:
+    bearer = f"Bearer {trusting.issuer.token('tag:management', 'read:*/*')}"
+    queue = trusting.ask("PUT", "/queues/%2F/refused", bearer, {})
+    assert queue == (401, {"error": "not_authorised", "reason": "Access refused."})
+    user = trusting.ask("PUT", "/users/refused", bearer, {"password": "x", "tags": ""})
+    assert user == (401, {"error": "not_authorised", "reason": "Not administrator user"})
+
+
+@pytest.mark.parametrize("scope", ["", f"{AUDIENCE}.read:elsewhere/*"])
+def test_a_connection_goes_no_further_by_a_token_without_its_vhost(
+    trusting: Trusting, scope: str
+) -> None:
+    connection = trusting.connect(trusting.issuer.token(*EVERYTHING))
+    update(connection, trusting.issuer.token(scope=scope))
+    closed = closed_soon(connection)
+    assert (closed.reply_code, closed.reply_text) == NO_VHOST

@@ -54,10 +54,12 @@ class Node:
         assert self.broker.data_dir is not None
         return self.broker.data_dir
 
-    def connect(self) -> BlockingConnection:
+    def connect(self, vhost: str = "/") -> BlockingConnection:
         """A pika connection."""
         return BlockingConnection(
-            pika.ConnectionParameters(*self.address, heartbeat=0, blocked_connection_timeout=30)
+            pika.ConnectionParameters(
+                *self.address, vhost, heartbeat=0, blocked_connection_timeout=30
+            )
         )
 
     def command(self, name: str, *words: str) -> subprocess.CompletedProcess[str]:

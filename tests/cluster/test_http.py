@@ -6,6 +6,8 @@ import json
 from typing import Any
 from urllib.parse import quote
 
+import pytest
+
 from tests.clients.support import eventually
 from tests.cluster.nodes import WAIT_S, Cluster, Node
 from tests.http.talk import Ask, Peer
@@ -165,3 +167,52 @@ def test_the_overview_is_of_all_nodes(cluster: Cluster) -> None:
         assert eventually(agrees, WAIT_S), shown(peer, "/overview")
     for connection in connections:
         connection.close()
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_figures_are_those_of_all_nodes(cluster: Cluster, kind: str) -> None:
+    """What clients of three nodes do with one queue counts once each, whichever node is asked."""
+    nodes = started(cluster)
+    peers = [peer_of(node) for node in nodes]
+    done(peers[0], "PUT", "/vhosts/v", {}, 201)
+    arguments = {"x-queue-type": kind}
+    done(peers[0], "PUT", "/queues/v/q", {"durable": True, "arguments": arguments}, 201)
+    done(peers[0], "PUT", "/exchanges/v/e", {"type": "fanout"}, 201)
+    done(peers[0], "POST", "/bindings/v/e/e/q/q", {}, 201)
+
+    def bound(peer: Peer) -> bool:
+        status, _, body = peer.raw(Ask("GET", "/bindings/v/e/e/q/q"))
+        return status == 200 and json.loads(body) != []
+
+    for peer in peers:
+        eventually(lambda peer=peer: bound(peer), WAIT_S)
+    for node in nodes:
+        connection = node.connect("v")
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for _ in range(10):
+            channel.basic_publish("e", "", b"x")
+        connection.close()
+    for node in nodes:
+        connection = node.connect("v")
+        channel = connection.channel()
+        for automatic in (False, False, False, False, True):
+            method, _, _ = channel.basic_get("q", auto_ack=automatic)
+            assert method is not None
+            if not automatic:
+                channel.basic_ack(method.delivery_tag)
+        connection.close()
+
+    wanted = {"publish": 30, "get": 12, "get_no_ack": 3, "ack": 12}
+
+    def counted(peer: Peer, path: str, names: dict[str, int]) -> dict[str, Any]:
+        stats = shown(peer, path).get("message_stats", {})
+        return {name: stats.get(name) for name in names}
+
+    for peer in peers:
+        eventually(lambda peer=peer: counted(peer, "/queues/v/q", wanted) == wanted, WAIT_S)
+        of_exchange = {"publish_in": 30, "publish_out": 30}
+        assert counted(peer, "/exchanges/v/e", of_exchange) == of_exchange
+        eventually(lambda peer=peer: counted(peer, "/vhosts/v", wanted) == wanted, WAIT_S)
+        rows = {row["name"]: row for row in shown(peer, "/vhosts")}
+        assert rows["v"]["message_stats"]["publish"] == 30

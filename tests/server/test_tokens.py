@@ -68,6 +68,7 @@ def test_a_token_says_who_its_bearer_is_and_what_they_may(issuer: Issuer, tmp_pa
         {"aud": "other"},
         {"aud": None},
         {"seconds": -5},
+        {"exp": None},
         {"sub": None},
         {"sub": 5},
         {"exp": "soon"},

@@ -682,14 +682,15 @@ class Node(Loop):
         record = self.store.authority.authenticate(user, secret, True)
         return None if record is None else Login(user, host)
 
-    def renew_login(self, login: Login, secret: str) -> bool:
-        """Let a client go on by another token."""
+    def renew_login(self, login: Login, secret: str, vhost: str) -> bool:
+        """Let a client go on by another token in its vhost."""
         grants = login.grants
         if grants is None:
             return True
         renewed = None if self.tokens is None else self.tokens.verify(secret)
         if renewed is None or renewed.user != login.user:
             return False
+        renewed.check_vhost(vhost)
         grants.renew(renewed)
         return True
 

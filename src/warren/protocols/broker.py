@@ -198,10 +198,13 @@ class Broker(Host, OutputHost):
         """Check who a client says it is; None if it may not come in."""
 
     @abstractmethod
-    def renew_login(self, login: Login, secret: str) -> bool:
+    def renew_login(self, login: Login, secret: str, vhost: str) -> bool:
         """Let a client go on by another token; whether that is good, and of the same user.
 
         One that came in by a password needs no other.
+
+        Raises:
+            Refusal: `NOT_ALLOWED`, the token is good for no access to the client's vhost.
         """
 
     @abstractmethod

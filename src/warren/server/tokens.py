@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from warren.errors import ConfigError
-from warren.metadata.grants import NEVER, PERMISSIONS, GrantedScope, Grants, TokenVerifier
+from warren.metadata.grants import PERMISSIONS, GrantedScope, Grants, TokenVerifier
 
 log = logging.getLogger("warren")
 
@@ -168,7 +168,8 @@ class JwtVerifier(TokenVerifier):
                 algorithms=list(settings.algorithms),
                 audience=settings.resource_server_id if settings.verify_audience else None,
                 issuer=settings.issuer or None,
-                options={"verify_aud": settings.verify_audience},
+                # As RabbitMQ has it, a token that never expires lets nobody in.
+                options={"verify_aud": settings.verify_audience, "require": ["exp"]},
             )
         except (self._jwt.PyJWTError, ValueError, TypeError):
             return None
@@ -185,10 +186,8 @@ class JwtVerifier(TokenVerifier):
         )
         if not user:
             return None
-        expires_ms = NEVER
-        if "exp" in claims:
-            left = float(claims["exp"]) - time.time()
-            expires_ms = max(1, self._monotonic_ms() + int(1_000 * left))
+        left = float(claims["exp"]) - time.time()
+        expires_ms = max(1, self._monotonic_ms() + int(1_000 * left))
         said = [*words_of(claims.get("scope"))]
         if self._settings.extra_scopes_key:
             said += words_of(claims.get(self._settings.extra_scopes_key))

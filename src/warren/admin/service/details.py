@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote_plus
@@ -26,16 +27,17 @@ from warren.admin.service.operation import operation
 from warren.admin.service.queues import PART_ROWS, counted, queue_rows
 from warren.admin.service.rows import QueueRow, VhostLimitsRow
 from warren.admin.service.service import AdminService
+from warren.admin.service.shared_figures import (
+    EXCHANGES,
+    QUEUES,
+    VHOSTS,
+    SharedFigures,
+    shared,
+)
 from warren.admin.service.slices import Slices
 from warren.admin.service.statistics import (
     EXCHANGE_COUNTERS,
     EXCHANGE_NOTHING,
-    NO_LENGTH_RATES,
-    NO_RATES,
-    NOTHING,
-    VHOST_NOTHING,
-    Figures,
-    counters_of,
 )
 from warren.admin.service.waiting import until
 from warren.errors import NOT_FOUND, Refusal
@@ -82,7 +84,7 @@ class ExchangeDetails(msgspec.Struct, kw_only=True):
     """One exchange, as declared, with the name of its policy.
 
     Attributes:
-        counters, rates: What went through it on this node, in `EXCHANGE_COUNTERS`.
+        counters, rates: What went through it on all nodes, in `EXCHANGE_COUNTERS`.
         samples: The same over time, for each span that was asked for.
     """
 
@@ -116,7 +118,7 @@ class BindingDetails(msgspec.Struct, kw_only=True):
 
 
 class VhostDetails(msgspec.Struct, kw_only=True):
-    """One vhost, with its figures as far as this node has them."""
+    """One vhost, with its figures on all nodes."""
 
     name: str
     description: str
@@ -179,14 +181,16 @@ async def list_queue_details(
     Raises:
         Refusal: There is no such vhost, or none for this user.
     """
-    found, _ = await _chosen(vhosts_of(service.machine, caller, vhost), name, use_regex)
-    part: list[QueueRecord] = []
-    async for record in Slices().in_order(found, _place):
-        part.append(record)
-        if len(part) >= PART_ROWS:
-            yield await looked_at(service, part, spans)
-            part = []
-    yield await looked_at(service, part, spans)
+    vhosts = vhosts_of(service.machine, caller, vhost)
+    found, _ = await _chosen(service, vhosts, name, use_regex)
+    waiting: list[QueueRecord] = []
+    for records in found:
+        for at in range(0, len(records), PART_ROWS):
+            waiting += records[at : at + PART_ROWS]
+            if len(waiting) >= PART_ROWS:
+                part, waiting = waiting[:PART_ROWS], waiting[PART_ROWS:]
+                yield await looked_at(service, part, spans)
+    yield await looked_at(service, waiting, spans)
 
 
 @operation(MANAGEMENT)
@@ -211,18 +215,22 @@ async def queue_page(
     Raises:
         Refusal: There is no such vhost, or none for this user.
     """
-    found, total = await _chosen(vhosts_of(service.machine, caller, vhost), name, use_regex)
+    vhosts = vhosts_of(service.machine, caller, vhost)
+    found, total = await _chosen(service, vhosts, name, use_regex)
+    filtered = sum(len(records) for records in found)
+    if reverse:
+        # The last ones from the end on.
+        first, last = max(filtered - begin - count, 0), max(filtered - begin, 0)
+    else:
+        first, last = begin, begin + count
     some: list[QueueRecord] = []
-    place = 0
-    if begin < len(found):
-        async for record in Slices().in_order(found, _place, reverse):
-            if place >= begin:
-                some.append(record)
-            place += 1
-            if len(some) == count:
-                break
+    for records in found:
+        some += records[max(first, 0) : max(last, 0)]
+        first, last = first - len(records), last - len(records)
+    if reverse:
+        some.reverse()
     items = await looked_at(service, some, spans)
-    return QueuePage(items=items, filtered=len(found), total=total)
+    return QueuePage(items=items, filtered=filtered, total=total)
 
 
 @operation(MANAGEMENT)
@@ -249,21 +257,24 @@ async def some_queues(
 
 
 async def _chosen(
-    vhosts: list[VhostRecord], name: str, use_regex: bool
-) -> tuple[list[QueueRecord], int]:
-    """The queues that fit, in any order, and how many there are."""
+    service: AdminService, vhosts: list[VhostRecord], name: str, use_regex: bool
+) -> tuple[list[list[QueueRecord]], int]:
+    """The queues of each vhost that fit, by name, and how many there are in all."""
     wanted = name_filter(name, use_regex)
-    found: list[QueueRecord] = []
+    found: list[list[QueueRecord]] = []
     total = 0
     slices = Slices()
     for tables in vhosts:
-        for record in tables.queues_in_order():
-            await slices.breathe()
-            if not record.type.delays:
-                total += 1
-                if wanted is None or wanted(record.name):
-                    found.append(record)
+        records = await service.queue_order.of(service.machine, tables)
+        total += len(records)
+        if wanted is not None:
+            records = await slices.those(records, partial(_fits, wanted))
+        found.append(records)
     return found, total
+
+
+def _fits(wanted: Callable[[str], bool], record: QueueRecord) -> bool:
+    return wanted(record.name)
 
 
 def name_filter(name: str, use_regex: bool) -> Callable[[str], bool] | None:
@@ -282,26 +293,22 @@ def name_filter(name: str, use_regex: bool) -> Callable[[str], bool] | None:
     return lambda other: small in other.lower()
 
 
-def _place(record: QueueRecord) -> tuple[str, str]:
-    return record.vhost, record.name
-
-
 async def looked_at(
     service: AdminService, records: list[QueueRecord], spans: list[SampleRange]
 ) -> list[QueueDetails]:
     """Queues in full, without those that are gone by now; other nodes are asked for their part."""
     keep = len(records) <= KEPT_MAX
     rows = await counted(service, await queue_rows(service, records, False), True)
+    things = [(row.vhost, row.name) for row in rows]
+    every = await shared(service, QUEUES, things, spans, keep)
     slices = Slices()
     found: list[QueueDetails] = []
-    for row in rows:
+    for row, figures in zip(rows, every, strict=True):
         await slices.breathe()
         tables = service.machine.vhosts.get(row.vhost)
         record = None if tables is None else tables.queues.get(row.name)
         if tables is not None and record is not None:
-            details = _queue(service, tables, record, row)
-            _sample(service, details, spans, keep)
-            found.append(details)
+            found.append(_queue(service, tables, record, row, figures))
     return found
 
 
@@ -345,10 +352,12 @@ async def led_queue(service: AdminService, caller: Caller, *, vhost: str, queue:
 
 
 def _queue(
-    service: AdminService, tables: VhostRecord, record: QueueRecord, row: QueueRow
+    service: AdminService,
+    tables: VhostRecord,
+    record: QueueRecord,
+    row: QueueRow,
+    figures: SharedFigures,
 ) -> QueueDetails:
-    queue = service.node.queues.find(record.vhost, record.name)
-    figures = None if queue is None else service.statistics.queues.get(queue)
     limit = None
     if record.type.replicated:
         said = EffectiveSettings(tables, record.name, record.kind, record.arguments)
@@ -357,30 +366,11 @@ def _queue(
         row=row,
         replicated=record.type.replicated,
         delivery_limit=limit,
-        counters=NOTHING if queue is None else counters_of(queue),
-        rates=NO_RATES if figures is None else figures.rates,
-        length_rates=NO_LENGTH_RATES if figures is None else figures.length_rates,
+        counters=figures.counters,
+        rates=figures.rates,
+        length_rates=figures.length_rates,
+        samples=figures.samples,
     )
-
-
-def _sample(
-    service: AdminService, details: QueueDetails, spans: list[SampleRange], keep: bool
-) -> None:
-    """Add the samples of a queue that are wanted.
-
-    Args:
-        keep: Whether to keep samples of it from now on.
-    """
-    queue = service.node.queues.find(details.row.vhost, details.row.name)
-    if queue is None or not spans:
-        return
-    statistics = service.statistics
-    samples = statistics.queue_samples
-    figures = statistics.queues.get(queue) or Figures()
-    seen = figures.counters + figures.lengths
-    if keep:
-        samples.wanted(queue, statistics.moment, seen)
-    details.samples = [samples.at(queue, span, seen) for span in spans]
 
 
 def consumer_timeout_ms(service: AdminService, vhost: str, queue: str) -> int:
@@ -419,33 +409,26 @@ async def exchange_details(
         record = tables[0].exchanges.get(name)
         if record is None:
             raise Refusal(NOT_FOUND, f"no exchange '{name}' in vhost '{vhost}'")
-        if spans:
-            service.statistics.want_exchange(tables[0].name, name)
-        return [_exchange(service, tables[0], record, spans)]
+        things = [(tables[0].name, name)]
+    else:
+        things = [(each.name, exchange) for each in tables for exchange in sorted(each.exchanges)]
     rows: list[ExchangeDetails] = []
     slices = Slices()
-    for each in tables:
-        for exchange in sorted(each.exchanges):
-            await slices.breathe()
-            found = each.exchanges.get(exchange)
-            if found is not None:
-                rows.append(_exchange(service, each, found, spans))
+    for figures in await shared(service, EXCHANGES, things, spans, name is not None):
+        await slices.breathe()
+        there = service.machine.vhosts.get(figures.vhost)
+        found = None if there is None else there.exchanges.get(figures.name)
+        if there is not None and found is not None:
+            rows.append(_exchange(there, found, figures))
+    if name is not None and not rows:
+        raise Refusal(NOT_FOUND, f"no exchange '{name}' in vhost '{vhost}'")
     return rows
 
 
 def _exchange(
-    service: AdminService, tables: VhostRecord, record: ExchangeRecord, spans: list[SampleRange]
+    tables: VhostRecord, record: ExchangeRecord, figures: SharedFigures
 ) -> ExchangeDetails:
     policy = exchange_policy_of(tables, record.name)
-    key = (record.vhost, record.name)
-    statistics = service.statistics
-    traffic = service.node.traffic.exchanges.get(key)
-    figures = statistics.exchanges.get(key)
-    counters = (
-        EXCHANGE_NOTHING
-        if traffic is None
-        else (int(traffic.counts.published), int(traffic.routed))
-    )
     return ExchangeDetails(
         vhost=record.vhost,
         name=record.name,
@@ -455,9 +438,9 @@ def _exchange(
         internal=record.internal,
         arguments=plain(record.arguments),
         policy="" if policy is None else policy.name,
-        counters=counters,
-        rates=(0.0, 0.0) if figures is None else figures.rates,
-        samples=[statistics.exchange_samples.at(key, span, counters) for span in spans],
+        counters=figures.counters,
+        rates=figures.rates,
+        samples=figures.samples,
     )
 
 
@@ -585,7 +568,7 @@ async def vhost_details(
     Args:
         spans: Moments at which samples are wanted.
     """
-    return [_vhost(service, tables, spans) for tables in vhosts_seen(service.machine, caller)]
+    return await _vhosts(service, vhosts_seen(service.machine, caller), spans)
 
 
 @operation(MANAGEMENT)
@@ -622,14 +605,19 @@ async def one_vhost(
     tables = service.machine.vhosts.get(vhost)
     if tables is None:
         raise Refusal(NOT_FOUND, f"Virtual host '{vhost}' does not exist")
-    return _vhost(service, tables, spans)
+    (found,) = await _vhosts(service, [tables], spans)
+    return found
 
 
-def _vhost(service: AdminService, tables: VhostRecord, spans: list[SampleRange]) -> VhostDetails:
-    figures = service.statistics.vhosts.get(tables.name) or Figures(VHOST_NOTHING)
+async def _vhosts(
+    service: AdminService, vhosts: list[VhostRecord], spans: list[SampleRange]
+) -> list[VhostDetails]:
+    every = await shared(service, VHOSTS, [(tables.name, "") for tables in vhosts], spans, False)
+    return [_vhost(service, tables, figures) for tables, figures in zip(vhosts, every, strict=True)]
+
+
+def _vhost(service: AdminService, tables: VhostRecord, figures: SharedFigures) -> VhostDetails:
     settings = service.node.settings
-    samples = service.statistics.vhost_samples
-    now = figures.counters + figures.lengths
     return VhostDetails(
         name=tables.name,
         description=tables.description,
@@ -642,7 +630,7 @@ def _vhost(service: AdminService, tables: VhostRecord, spans: list[SampleRange])
         lengths=figures.lengths,
         rates=figures.rates,
         length_rates=figures.length_rates,
-        samples=[samples.at(tables.name, span, now) for span in spans],
+        samples=figures.samples,
     )
 
 

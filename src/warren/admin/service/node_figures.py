@@ -129,7 +129,11 @@ async def figures_by_node(
 
 async def cluster_figures(service: AdminService, spans: list[SampleRange]) -> NodeFigures:
     """The same of all nodes of the cluster together."""
-    every = list((await figures_by_node(service, spans)).values())
+    return together(list((await figures_by_node(service, spans)).values()), spans)
+
+
+def together(every: list[NodeFigures], spans: list[SampleRange]) -> NodeFigures:
+    """What some nodes come to, of which each has samples of the same moments."""
     if len(every) == 1:
         return every[0]
     columns = len(VHOST_COUNTERS) + len(LENGTHS) + len(CHURN) + len(NODE_GAUGES)

@@ -6,9 +6,10 @@ from typing import Final
 
 import msgspec
 
-from warren.admin.service.caller import MANAGEMENT, Caller, sees_all, vhosts_of
+from warren.admin.service.caller import MANAGEMENT, MONITORING, Caller, sees_all, vhosts_of
+from warren.admin.service.everywhere import ask_all, others
 from warren.admin.service.history import SampleRange
-from warren.admin.service.node_figures import NodeFigures, cluster_figures, summed
+from warren.admin.service.node_figures import NodeFigures, cluster_figures, summed, together
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import ExchangeTypeRow, Listener
 from warren.admin.service.service import AdminService
@@ -17,6 +18,7 @@ from warren.admin.service.statistics import (
     CHURN,
     LENGTHS,
     NO_LENGTH_RATES,
+    NODE_GAUGES,
     VHOST_NO_RATES,
     VHOST_NOTHING,
 )
@@ -50,8 +52,7 @@ class Overview(msgspec.Struct, kw_only=True):
         exchange_types: Those that exchanges can be declared with.
         listeners: Of the node that answers.
         queues, exchanges: How many there are of those that the caller sees.
-        figures: Of all nodes, for those who see all; for others of this node, and of the vhosts
-            that they may enter.
+        figures: Of all nodes; for those who do not see all, of the vhosts that they may enter.
     """
 
     version: str
@@ -83,7 +84,7 @@ async def overview(
         vhosts = list(service.machine.vhosts.values())
         figures = await cluster_figures(service, spans)
     else:
-        figures = await _figures(service, {tables.name for tables in vhosts}, spans)
+        figures = await _together(service, [tables.name for tables in vhosts], spans)
     return Overview(
         version=process.version,
         node=service.own_name,
@@ -95,6 +96,32 @@ async def overview(
         exchanges=sum(len(tables.exchanges) for tables in vhosts),
         figures=figures,
     )
+
+
+@operation(MONITORING)
+async def figures_of_vhosts(
+    service: AdminService,
+    caller: Caller,
+    *,
+    vhosts: list[str],
+    spans: list[SampleRange] = [],  # noqa: B006 - it is read only
+) -> NodeFigures:
+    """Show what the clients of this node did in some vhosts, without what comes and goes.
+
+    Args:
+        spans: Moments at which samples are wanted.
+    """
+    return await _figures(service, set(vhosts), spans)
+
+
+async def _together(
+    service: AdminService, vhosts: list[str], spans: list[SampleRange]
+) -> NodeFigures:
+    """The same of all nodes."""
+    own = await _figures(service, set(vhosts), spans)
+    asked = {"vhosts": vhosts, "spans": spans}
+    answers = await ask_all(service, others(service), figures_of_vhosts.name, asked, NodeFigures)
+    return together([own, *answers.by_node.values()], spans)
 
 
 async def _figures(service: AdminService, names: set[str], spans: list[SampleRange]) -> NodeFigures:
@@ -111,7 +138,7 @@ async def _figures(service: AdminService, names: set[str], spans: list[SampleRan
         local = node.queues.vhosts.get(name)
         for queue in [] if local is None else list(local.queues.values()):
             counts = queue.counts()
-            if counts is not None:
+            if counts is not None and service.leads(queue):
                 found.ready += int(counts.ready)
                 found.unacknowledged += int(counts.held)
                 found.consumers += int(counts.consumers)
@@ -131,7 +158,8 @@ async def _figures(service: AdminService, names: set[str], spans: list[SampleRan
                 samples = statistics.vhost_samples.at(name, span, now)
                 rows = [summed(nothing, [*pair]) for pair in zip(rows, samples, strict=True)]
             await slices.breathe()
-        found.samples.append([row + (0,) * len(CHURN) for row in rows])
+        none = (0,) * (len(CHURN) + len(NODE_GAUGES))
+        found.samples.append([row + none for row in rows])
     return found
 
 

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 
 from warren.admin.service.host import OperatorHost
+from warren.admin.service.queue_order import QueueOrder
 from warren.admin.service.statistics import Statistics
 from warren.admin.service.waiting import Awaited
 from warren.errors import NO_MAJORITY, PRECONDITION_FAILED, TIMED_OUT, Refusal
@@ -42,6 +43,7 @@ class AdminService:
         node: It.
         host: The process around it.
         rebalancing: Whether leaders are being moved, which is done once at a time.
+        queue_order: The queues of vhosts by name.
         statistics: Rates of messages, while a way in has them sampled.
         http_logins: Of requests over HTTP.
         logins_before: Those of clients that were counted before operators began to count anew.
@@ -51,6 +53,7 @@ class AdminService:
         self.node = node
         self.host = host
         self.rebalancing = False
+        self.queue_order = QueueOrder()
         self.statistics = Statistics(node, self.leads, self.gauges)
         self.http_logins = LoginCounts()
         self.logins_before = LoginCounts()

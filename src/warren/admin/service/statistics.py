@@ -69,12 +69,13 @@ NO_LENGTH_RATES: Final[Rates] = (0.0,) * len(LENGTHS)
 
 
 def counters_of(queue: Queue) -> Values:
-    """What a queue has counted, in the order of `COUNTERS`."""
+    """What this node's clients did with a queue, in the order of `COUNTERS`."""
     polled, polled_automatic = int(queue.polled), int(queue.polled_automatic)
     automatic = int(queue.automatic)
     delivered = int(queue.delivered)
     return (
-        int(queue.published),
+        # Of what another node's clients send, the part that waits is taken off already.
+        max(int(queue.published), 0),
         delivered - automatic - polled - polled_automatic,
         automatic,
         polled,
@@ -163,7 +164,8 @@ class Statistics:
 
     Attributes:
         queues: Of queues that have any, by the queue itself: one that is declared again is another.
-        vhosts: Of all queues that each vhost has or had, by its name, in `VHOST_COUNTERS`.
+        vhosts: Of all queues that each vhost has or had, by its name, in `VHOST_COUNTERS`; lengths
+            are those of the queues that this node leads.
         exchanges: Of exchanges that were published to, by vhost and name, in `EXCHANGE_COUNTERS`.
         total: Of all clients of this node, in `VHOST_COUNTERS`; its lengths are those of the queues
             that this node leads, so that the nodes of a cluster can be added up.
@@ -243,9 +245,9 @@ class Statistics:
                 for place, (new, old) in enumerate(zip(counters, figures.counters, strict=True)):
                     grown[place] += new - old
                 leads = length != NO_LENGTHS and self._leads(queue)
-                for place, count in enumerate(length):
+                for place, count in enumerate(length if leads else NO_LENGTHS):
                     lengths[place] += count
-                    led[place] += count if leads else 0
+                    led[place] += count
                 was = figures.counters + figures.lengths
                 self.queue_samples.note(queue, moment, was, counters + length)
                 figures.look(counters, length, seconds)

@@ -324,6 +324,9 @@ class ServedQueue(Publisher, FlowControlled):
         records = frame[payload_at : frames.end_of(frame)]
         flavour = frames.flavour_at(frame, at)
         lengths = frame[at + 4 : payload_at]
+        if not queue.deleted:
+            # It is the front's client that published, and the front has counted it.
+            queue.published -= count
         queue.publish(records, lengths, count, persistent, run, flavour, life_ms)
         if queue.congested() and not self._held and not self.over():
             self._held = True
@@ -422,6 +425,7 @@ class ServedQueue(Publisher, FlowControlled):
                     at += 1
                 elif opcode == commands.SETTLE:
                     if known:
+                        queue.settled -= last - first + 1
                         queue.settle(consumer_id, first, last)
                 elif opcode == commands.DISCARD or opcode == commands.REJECT:
                     if known:
@@ -576,6 +580,11 @@ class RemoteLink(Link):
 
     def delivered(self, delivery: Delivery) -> None:
         """Send messages on, or keep the delivery until there is room."""
+        queue = self._served.queue
+        # The front counts what its clients are given.
+        queue.delivered -= delivery.count
+        if delivery.acquired > 0:
+            queue.redelivered -= delivery.count
         if self._parked or not self._send(delivery):
             self._parked.append(delivery)
             self._served.queue.pause(self._consumer_id)

@@ -108,7 +108,7 @@ HELD_BY_OUTPUT: Final = 4
 HELD_BY_FLOW: Final = 8
 HELD_BY_TURN: Final = 16
 HELD_BY_LOGIN: Final = 32
-TOKEN_EXPIRED: Final = "the token has expired"
+TOKEN_EXPIRED: Final = "credential expired"
 
 
 @final
@@ -659,7 +659,13 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         elif self.state == OPEN and isinstance(method, spec.ConnectionUpdateSecret):
             login = self.agreement.login
             secret = method.new_secret.decode("utf-8", "surrogateescape")
-            if login is None or not self.broker.renew_login(login, secret):
+            try:
+                renewed = login is not None and self.broker.renew_login(login, secret, self.vhost)
+            except Refusal as refusal:
+                raise ConnectionException(
+                    530, refusal.text, method.CLASS_ID, method.METHOD_ID
+                ) from None
+            if not renewed:
                 raise ConnectionException(
                     530,
                     "New secret was refused by one of the backends",

@@ -1,0 +1,67 @@
+"""The queues of a vhost by name, sorted once for as long as the cluster's tables do not change.
+
+Who turns the pages of a list of 100,000 queues has one page looked at each time, and not all of
+them sorted.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from warren.admin.service.slices import Slices
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.tables import QueueRecord, VhostRecord
+
+KEPT_MIN: Final = 500
+"""The order of fewer queues is not kept: it is found at once."""
+
+
+class KeptOrder(NamedTuple):
+    """The queues of one vhost as they were.
+
+    Attributes:
+        tables: The vhost.
+        applied: The newest change of the tables then,
+        total: and how many queues there were, for a change may take more than one turn.
+        records: Those that clients see, by name.
+    """
+
+    tables: VhostRecord
+    applied: int
+    total: int
+    records: list[QueueRecord]
+
+
+class QueueOrder:
+    """The orders that one node keeps."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, KeptOrder] = {}
+
+    async def of(self, machine: MetadataMachine, tables: VhostRecord) -> list[QueueRecord]:
+        """The queues of a vhost that clients see, by name; not to be changed."""
+        applied, total = int(machine.applied_index), len(tables.queues)
+        kept = self._kept.get(tables.name)
+        if (
+            kept is not None
+            and kept.tables is tables
+            and kept.applied == applied
+            and kept.total == total
+        ):
+            return kept.records
+        slices = Slices()
+        found = await slices.those(tables.queues_in_order(), _shown)
+        records = [record async for record in slices.in_order(found, _name)]
+        if total >= KEPT_MIN and machine.applied_index == applied:
+            self._kept[tables.name] = KeptOrder(tables, applied, total, records)
+            for name in [name for name in self._kept if name not in machine.vhosts]:
+                del self._kept[name]
+        return records
+
+
+def _shown(record: QueueRecord) -> bool:
+    return not record.type.delays
+
+
+def _name(record: QueueRecord) -> str:
+    return record.name
