@@ -168,7 +168,7 @@ class Watcher:
 
 def asked(watcher: Watcher, paths: list[str], seconds: float, every: float) -> list[float]:
     """Ask one path after the other; how long each answer took, in seconds."""
-    took = []
+    took: list[float] = []
     until = time.monotonic() + seconds
     while (began := time.monotonic()) < until:
         watcher.ask(paths[len(took) % len(paths)])
