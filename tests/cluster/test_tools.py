@@ -166,7 +166,7 @@ def test_a_message_is_peeked_at_where_it_lies(cluster: Cluster) -> None:
         method, got, found = channel.basic_get("orders", auto_ack=False)
         assert (method.redelivered, found) == (redelivered, body)
         assert "x-acquired-count" not in (got.headers or {})
-        channel.basic_nack(method.delivery_tag)
+    channel.basic_nack(0, multiple=True)
     (first,) = {
         json.loads(tool(node, "rabbitmq-queues peek orders 1 --formatter json"))["message"][
             "header.x-delivery-count"

@@ -57,8 +57,7 @@ def _out(words: str, out: str) -> Any:
             value = _in_order(value)
         return _without_figures(value) if measured else value
     if any(part in words for part in OF_MEMORY):
-        # The largest part is the first one, whichever that is.
-        out = "\n".join(sorted(PARTS.sub("0", out).split("\n")))
+        out = PARTS.sub("0", out)
     if "os_env" in words:
         out = VARIABLES.sub("", out)
     text = _plain(out)
@@ -67,6 +66,9 @@ def _out(words: str, out: str) -> Any:
     if "pretty_table" not in words and any(part in words for part in (" list_", "connectivity")):
         # In which order things are listed means nothing.
         text = "\n".join(sorted(text.split("\n")))
+    if any(part in words for part in OF_MEMORY):
+        # The largest part is the first one, whichever that is.
+        text = "\n".join(sorted(text.split("\n"))).strip("\n")
     if measured:
         text = re.sub(r"\b\d+\b", "0", text) if "quorum" in words else FIGURES.sub("0", text)
     return text
