@@ -117,7 +117,7 @@ def filled() -> tuple[SimDisk, Log]:
 def place(log: Log, group_id: int, file: int) -> tuple[str, int, int]:
     """A file, and where the first entry of a group in it is: offset and index."""
     extents = log._store.files[file].groups[group_id]
-    return extents.file.path, int(extents.offsets[0]), int(extents.indexes[0])
+    return extents.file.path, int(extents.offset(0)), int(extents.index(0))
 
 
 @pytest.mark.parametrize("at", [4, 9, 13, 17, 30, 45, HEADER_BYTES + 100], ids=str)

@@ -117,7 +117,7 @@ def test_damage_in_a_closed_file_without_sidecar_is_told() -> None:
 def test_damage_in_a_closed_file_is_told_when_it_is_read() -> None:
     world = with_closed_files()
     extents = world.log._store.files[1].groups[1]
-    world.disk.flip("log/00000002.log", extents.offsets[0] + 200, 0x40)
+    world.disk.flip("log/00000002.log", extents.offset(0) + 200, 0x40)
     world.start()
     with pytest.raises(CorruptRecord):
         world.fetch(1, extents.first_message, extents.first_message, 1)
@@ -134,7 +134,7 @@ def test_a_batch_whose_header_is_damaged_is_not_passed_over(field: str) -> None:
     world = with_closed_files()
     extents = world.log._store.files[1].groups[1]
     first = extents.first_message
-    world.disk.flip("log/00000002.log", extents.offsets[0] + at, bit)
+    world.disk.flip("log/00000002.log", extents.offset(0) + at, bit)
     world.start()
     with pytest.raises(CorruptRecord, match="checksum"):
         world.fetch(1, first, first, 1)
@@ -162,7 +162,7 @@ def test_around_damage_everything_else_is_read() -> None:
     world.start()
     extents = world.log._store.files[1].groups[1]
     numbers = set(range(extents.first_message, extents.next_message))
-    for offset in Random(2).sample(range(extents.offsets[0], world.log._store.files[1].end), 60):
+    for offset in Random(2).sample(range(extents.offset(0), world.log._store.files[1].end), 60):
         world.disk.flip("log/00000002.log", offset, 1 << offset % 8)
         reader = read_all(world)
         found: set[int] = set()
@@ -187,7 +187,7 @@ def test_a_stretch_that_the_disk_refuses_to_read_is_damage(number: int) -> None:
     world = with_closed_files()
     world.start()
     file = world.log._store.files[1]
-    bad = file.groups[1].offsets[1] + 300
+    bad = file.groups[1].offset(1) + 300
 
     class Refusing:
         def __init__(self, handle: File) -> None:
@@ -225,7 +225,7 @@ def test_bytes_of_a_publisher_do_not_pass_for_a_batch_behind_a_damaged_size() ->
         world.executor.drain()
     extents = world.log._store.files[0].groups[1]
     path = world.log._store.files[0].path
-    at = extents.offsets[0]
+    at = extents.offset(0)
     batch = HEADER_BYTES + 4 + len(body)
     handle = world.disk.open(path)
     # The size now leads to the beginning of a forged batch within the body.

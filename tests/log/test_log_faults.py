@@ -100,9 +100,9 @@ def test_a_contiguous_backlog_costs_next_to_no_memory() -> None:
         world.order.append((group_id, 1, group.last_index))
     world.log.flush()
     world.executor.drain()
-    columns = 4 * 8
+    extent_bytes = 4 * 8
     extents: list[Extents] = group.places
-    assert sum(len(place.offsets) for place in extents) * columns < 0.05 * 80 * 250
+    assert sum(place.count() for place in extents) * extent_bytes < 0.05 * 80 * 250
     # The newest batch stays whatever its size, so that who waited for it gets to see it.
     one_batch = group.cached(80 * 250 - 1)
     assert one_batch is not None
@@ -119,7 +119,7 @@ def test_many_queues_in_turn_do_not_make_each_others_reads_dear() -> None:
         world.executor.drain()
     for group_id in groups:
         for place in world.log.group(group_id).places:
-            assert all(span < 8_192 for span in place.spans)
+            assert all(place.span(at) < 8_192 for at in range(place.count()))
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
