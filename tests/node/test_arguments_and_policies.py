@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.admin.host import service_of
-from tests.node.pair import Client, Pair
+from tests.node.pair import Client, Pair, three_with_messages
 from warren.admin.service.caller import LOCAL
 from warren.admin.service.queues import list_queues
 from warren.admin.service.rows import QueueRow
@@ -343,3 +343,35 @@ def test_an_exclusive_queue_is_on_one_node_and_not_durable_whatever_is_said() ->
     pair.a.kill()
     pair.a.start()
     pair.until(lambda: pair.a.node.ready and not pair.a.knows("q") and not pair.b.knows("q"))
+
+
+@pytest.mark.rule("POL-01")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_policy_that_is_gone_does_not_come_back_with_a_restart(kind: str) -> None:
+    """Nodes start with older tables than they had, and nothing goes by what those say."""
+    pair = three_with_messages("other", minds_seconds=True)
+    client = pair.b.client()
+    assert isinstance(client.declare("q", kind=kind), spec.QueueDeclareOk)
+    stations = list(pair.stations.values())
+    holders = stations if kind == "quorum" else [pair.b]
+
+    def in_force(most: int) -> bool:
+        queues = [station.queue("q") for station in holders if station.knows("q")]
+        return len(queues) == len(holders) and all(
+            queue.fifo.config.limits().max_length == most for queue in queues
+        )
+
+    for most in range(1, 9):
+        policy(pair, {"max-length": most})
+        pair.until(lambda most=most: in_force(most))
+        client.publish_confirmed("q", 1)
+        assert length(client, "q") == most
+        for station in stations:
+            station.kill()
+        for station in stations:
+            station.start()
+        pair.until(lambda: all(station.node.ready for station in stations))
+        pair.until(lambda most=most: in_force(most))
+        pair.settle(60)
+        client = pair.b.client()
+        assert length(client, "q") == most

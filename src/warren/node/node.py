@@ -47,6 +47,7 @@ from warren.node.direct_replies import DirectReplyLinks
 from warren.node.events import NodeEvents
 from warren.node.evictions import Evictions
 from warren.node.firehose import Firehose
+from warren.node.freshness import Freshness
 from warren.node.histories import Histories
 from warren.node.hosting import QueueHosting
 from warren.node.identities import Counter
@@ -165,7 +166,8 @@ class Node(Loop):
         )
         self.removals: QueueRemovals = QueueRemovals(self.metadata, self.store)
         self.timers: QueueTimers = QueueTimers()
-        self.policies: QueuePolicies = QueuePolicies(self, self.metadata)
+        self.freshness: Freshness = Freshness(self, self.store)
+        self.policies: QueuePolicies = QueuePolicies(self, self.metadata, self.freshness)
         self.remotes: Remotes = Remotes(self, self.metadata, self.queues, self.cluster)
         self.membership: Membership = Membership(
             self,
@@ -575,6 +577,14 @@ class Node(Loop):
     def queue_leased(self, queue: Queue) -> None:
         """Mind the leases of readers."""
         self.queues.leased(queue)
+
+    def next_barrier(self) -> i64:
+        """The number of the first barrier that is yet to be asked for."""
+        return self.freshness.next_barrier()
+
+    def tables_known(self, barrier: i64, queue: Queue) -> bool:
+        """Whether the tables here are as new as a queue's leader has to have them."""
+        return self.freshness.known(barrier, queue)
 
     def queue_later(self, queue: Queue, in_ms: i64) -> None:
         """Call a queue's `due` a while later."""

@@ -17,6 +17,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.policies import EffectiveSettings
 from warren.metadata.rows import Lot
 from warren.metadata.tables import QueueRecord, VhostRecord, queues_of
+from warren.node.freshness import Freshness
 from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
 from warren.ports import Work
@@ -67,9 +68,12 @@ FALLEN_BACK_MAX: Final = 1_024
 class QueuePolicies(Work):
     """See the module's head."""
 
-    def __init__(self, loop: Loop, metadata: MetadataMachine) -> None:
+    def __init__(self, loop: Loop, metadata: MetadataMachine, freshness: Freshness) -> None:
         self._loop: Loop = loop
         self._metadata: MetadataMachine = metadata
+        self._freshness: Freshness = freshness
+        self._untold: bool = False
+        """Whether queues of this node alone go by what their logs say, as the tables are old."""
         self._fallen_back: dict[int, None] = {}
         """Queues, by incarnation, whose dead letters arrive less often than was asked for."""
         self._queues: LocalQueues | None = None
@@ -115,7 +119,6 @@ class QueuePolicies(Work):
         tables = self._metadata.vhosts.get(record.vhost)
         if tables is not None:
             said = EffectiveSettings(tables, record.name, record.kind, record.arguments)
-            queue.set_expires(said.number(EXPIRES, -1))
             queue.set_lazy(said.text(QUEUE_MODE) == LAZY)
             most = said.number(MAX_LENGTH, -1)
             overflow = said.text(OVERFLOW)
@@ -145,6 +148,10 @@ class QueuePolicies(Work):
                 kept and rejects,
             )
             self._mind_fallback(queue, kept and not rejects and isinstance(exchange, str))
+            if not record.type.replicated and not self._freshness.begun:
+                self._untold = True
+                return
+            queue.set_expires(said.number(EXPIRES, -1))
             # Behind what becomes of the dead: what a new limit has go at once goes by that.
             queue.set_message_ttl(said.number(MESSAGE_TTL, -1))
             queue.set_limits(Limits(most, said.number(MAX_LENGTH_BYTES, -1), rejects))
@@ -180,6 +187,12 @@ class QueuePolicies(Work):
                 f"dead letters of {queue} arrive at most once, although its dead-letter-strategy "
                 f"is {AT_LEAST_ONCE}: that takes the overflow {REJECT_PUBLISH}"
             )
+
+    def begin(self, queues: LocalQueues) -> None:
+        """This life of the node is known, and with it all that its lives before went by."""
+        self._freshness.begin(self, queues)
+        if self._untold:
+            self.changed(queues)
 
     def changed(self, queues: LocalQueues) -> None:
         """What policies say of queues may be something else now: tell them all, in later turns."""

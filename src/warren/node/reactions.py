@@ -163,6 +163,7 @@ class Reactions:
         if self._cluster.session:
             return
         self._cluster.session_begun(session)
+        self._policies.begin(self._queues)
         if session > LIVES_FEW:
             self._loop.log_warning(
                 f"the cluster's tables have had {session} changes of {LIFE_MAX}; behind the last "

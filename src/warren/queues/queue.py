@@ -93,6 +93,19 @@ class Host(Throttled):
         raise AssertionError("a host defines queue_later")
 
     @abstractmethod
+    def next_barrier(self) -> i64:
+        """The number of the first barrier through the tables' log that is yet to be asked for."""
+        raise AssertionError("a host defines next_barrier")
+
+    @abstractmethod
+    def tables_known(self, barrier: i64, queue: Queue) -> bool:
+        """Whether a barrier has come back, so that the tables here are no older than it is.
+
+        Else it will, and then the queue's `tables_came` is called.
+        """
+        raise AssertionError("a host defines tables_known")
+
+    @abstractmethod
     def queue_unused(self, queue: Queue) -> None:
         """The last consumer of an auto-delete queue left, or nobody uses the queue for long."""
         raise AssertionError("a host defines queue_unused")
@@ -520,6 +533,9 @@ class Queue:
     def kept_dead(self) -> i64:
         """Dead letters that stay here until they are elsewhere, and that this node sees to."""
         return 0
+
+    def tables_came(self) -> None:
+        """The tables here are as new as the queue had to have them (`Host.tables_known`)."""
 
     def due(self, now_ms: i64) -> None:
         """See to what the queue has asked to be called for (`queue_later`).

@@ -128,9 +128,9 @@ class QuorumQueue(SessionQueue, Machine):
 
     # --- how it is set up -------------------------------------------------------------------------
 
-    def leading(self) -> None:
+    def leading(self, next_message: i64) -> None:
         """A leader sets the machine up, where none before it came to that: messages go by it."""
-        self.settings.set_up(self)
+        self.settings.lead(self, next_message)
 
     def elected(self) -> None:
         """A leader says what is to be otherwise than the machine was set up."""
@@ -145,6 +145,11 @@ class QuorumQueue(SessionQueue, Machine):
             self.forwarding.anew()
         if self.expires_ms >= 0 or self.fifo.minds_time():
             self.host.queue_later(self, 0)
+
+    def tables_came(self) -> None:
+        """A leader says what policies want otherwise, by tables that are new enough now."""
+        if self.proposer().leads():
+            self.settings.catch_up(self)
 
     def set_delivery_limit(self, limit: i64) -> None:
         """Have the log say what policies now have a message survive (POI-05)."""

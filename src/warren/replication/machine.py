@@ -148,8 +148,13 @@ class Machine:
         """
         return -1
 
-    def leading(self) -> None:
-        """This node begins to lead the group: what it logs now comes before what clients submit."""
+    def leading(self, next_message: i64) -> None:
+        """This node begins to lead the group: what it logs now comes before what clients submit.
+
+        Args:
+            next_message: The number that the log gives next. What comes before it is perhaps not
+                in force yet.
+        """
 
     @abstractmethod
     def elected(self) -> None:

@@ -507,7 +507,7 @@ class Member(Proposer, GroupOwner):
         elif isinstance(effect, AppendNoop):
             batch = self.append_own(b"")
             self.raft.appended(batch.index, self.host.monotonic_ms())
-            self.machine.leading()
+            self.machine.leading(self.log.next_message)
         elif isinstance(effect, AppendConfig):
             batch = self.append_own(bytes([MEMBERS]) + wire.encode_members(effect.members))
             self.log.keep_recent(self.host.recent_bytes)
