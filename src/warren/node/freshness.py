@@ -74,7 +74,7 @@ class Freshness:
     def _ask(self) -> None:
         if self.begun and self._waiting and self._asked == self._done:
             self._asked += 1
-            self._store.submit(commands.Barrier(), Barrier(self))
+            self._store.submit(commands.Barrier(), PendingBarrier(self))
 
     def came(self) -> None:
         """The barrier that was asked for has come back."""
@@ -83,11 +83,11 @@ class Freshness:
         self._waiting = {}
         policies, queues = self._policies, self._queues
         assert policies is not None and queues is not None, "a life that asks has begun"
-        self._loop.do_in_parts(Telling(waiting, policies, queues))
+        self._loop.do_in_parts(FreshQueues(waiting, policies, queues))
 
 
 @final
-class Barrier(PendingResult):
+class PendingBarrier(PendingResult):
     """One that is under way."""
 
     def __init__(self, freshness: Freshness) -> None:
@@ -99,7 +99,7 @@ class Barrier(PendingResult):
 
 
 @final
-class Telling(Work):
+class FreshQueues(Work):
     """Queues that waited go on, some each turn, behind what the tables say of them by now."""
 
     def __init__(self, waiting: list[Queue], policies: QueuePolicies, queues: LocalQueues) -> None:
