@@ -13,7 +13,14 @@ from tests.support.patience import patient
 from tests.support.tokens import AUDIENCE, Issuer, KeyServer
 from warren.errors import ConfigError, Refusal
 from warren.metadata.grants import Grants, fits, like_token
-from warren.server.tokens import ALGORITHMS, SCOPES_MAX, JwtVerifier, TokenSettings, parsed
+from warren.server.tokens import (
+    ALGORITHMS,
+    LIFE_SECONDS_MAX,
+    SCOPES_MAX,
+    JwtVerifier,
+    TokenSettings,
+    parsed,
+)
 
 NOW_MS = 1_000_000
 
@@ -90,6 +97,17 @@ def test_tokens_that_are_not_good_are_refused(
         assert looks.verify(token) is None
         return
     assert looks.verify(issuer.token("read:*/*", **claims)) is None
+
+
+def test_a_token_of_no_end_is_good_for_years_at_most(issuer: Issuer, tmp_path: Path) -> None:
+    """Times that are no times are refused."""
+    looks = verifier(issuer, tmp_path)
+    for far in (1e307, 1e308, 10**300):
+        found = looks.verify(issuer.token("read:*/*", exp=far))
+        assert found is not None
+        assert 0 < found.expires_ms - NOW_MS <= LIFE_SECONDS_MAX * 1_000
+    for wrong in (float("inf"), float("-inf"), float("nan"), 10**400, -(10**400)):
+        assert looks.verify(issuer.token("read:*/*", exp=wrong)) is None
 
 
 def test_signatures_count(issuer: Issuer, tmp_path: Path) -> None:

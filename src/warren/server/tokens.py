@@ -26,6 +26,8 @@ FETCH_SECONDS: Final = 10.0
 ANSWER_BYTES_MAX: Final = 1_048_576
 TOKEN_BYTES_MAX: Final = 16_384
 SCOPES_MAX: Final = 1_000
+LIFE_SECONDS_MAX: Final = 10 * 365 * 86_400
+"""A token that claims to be good for longer is good for this long."""
 DISCOVERY: Final = "/.well-known/openid-configuration"
 ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -171,9 +173,10 @@ class JwtVerifier(TokenVerifier):
                 # As RabbitMQ has it, a token that never expires lets nobody in.
                 options={"verify_aud": settings.verify_audience, "require": ["exp"]},
             )
-        except (self._jwt.PyJWTError, ValueError, TypeError):
+            return self._grants(claims)
+        except (self._jwt.PyJWTError, ValueError, TypeError, OverflowError):
+            # A number of JSON may be infinite, or have more digits than any time.
             return None
-        return self._grants(claims)
 
     def _grants(self, claims: dict[str, Any]) -> Grants | None:
         user = next(
@@ -186,7 +189,7 @@ class JwtVerifier(TokenVerifier):
         )
         if not user:
             return None
-        left = float(claims["exp"]) - time.time()
+        left = min(float(claims["exp"]) - time.time(), LIFE_SECONDS_MAX)
         expires_ms = max(1, self._monotonic_ms() + int(1_000 * left))
         said = [*words_of(claims.get("scope"))]
         if self._settings.extra_scopes_key:
