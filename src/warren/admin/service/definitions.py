@@ -505,8 +505,7 @@ class Importing:
                 else:
                     await self._change(access_checks.check_vhost_limits(machine, item.vhost, text))
             elif item.component == OPERATOR_POLICY:
-                value = {"vhost": item.vhost, "name": item.name, **item.value}
-                await self._policy(msgspec.convert(value, PolicyItem), True)
+                await self._policy(policy_of(item), True)
             else:
                 self.skipped.append(
                     f"parameter '{item.name}' in vhost '{item.vhost}': "
@@ -595,6 +594,20 @@ class Importing:
         await self._each("queue", self._given.queues, queue)
         await self._each("binding of exchange", self._given.bindings, bind)
         await self._each("topic permissions of user", self._given.topic_permissions, topic)
+
+
+def policy_of(item: ParameterItem) -> PolicyItem:
+    """An operator policy, which definitions have as the value of a parameter.
+
+    Raises:
+        Refusal: The value is none.
+    """
+    try:
+        value = msgspec.convert(item.value, dict[str, Any])
+        named = {"vhost": item.vhost, "name": item.name, **value}
+        return msgspec.convert(named, PolicyItem)
+    except msgspec.ValidationError as error:
+        raise Refusal(PRECONDITION_FAILED, f"its value: {error}") from None
 
 
 def words(tags: list[str] | str) -> list[str]:
