@@ -47,6 +47,11 @@ RABBITMQ_VERSION = "4.3.0"
 AT_ONCE = 64
 """Changes of one kind that are under way together."""
 PREDECLARED = "amq."
+KINDS = (
+    *("users", "vhosts", "permissions", "topic_permissions", "parameters", "global_parameters"),
+    *("policies", "queues", "exchanges", "bindings"),
+)
+"""What definitions have lists of."""
 INTERNAL_ID = "internal_cluster_id"
 """A global parameter that each cluster of RabbitMQ draws for itself."""
 
@@ -373,7 +378,8 @@ class Given:
 
     def _items(self, kind: str, shape: Any) -> list[Any]:
         try:
-            items: list[Any] = msgspec.convert(self._definitions.get(kind) or [], list[shape])
+            found = self._definitions.get(kind)
+            items: list[Any] = msgspec.convert([] if found is None else found, list[shape])
         except msgspec.ValidationError as error:
             raise Refusal(PRECONDITION_FAILED, f"{kind} of the definitions: {error}") from None
         for item in items:
