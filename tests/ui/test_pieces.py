@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from warren.admin.service.caller import Caller
+from warren.admin.service.moving import Choice, Destination
 from warren.admin.ui import figures, known, sessions
 from warren.admin.ui.charts import Asking, Chart, ChartLine, ceiling, grown
 from warren.admin.ui.collected import CHARTS_MAX, Collected
 from warren.admin.ui.drawing import Drawing
 from warren.admin.ui.forms import SentForm, TypedRow, typed_row, typed_value
+from warren.admin.ui.moves import Move, Moves
 from warren.admin.ui.names import packed, unpacked
+from warren.admin.ui.pages.messages import one_move, stop_move
 from warren.admin.ui.topology_map import draw
 from warren.admin.ui.wrong import Wrong
 from warren.metadata.grants import NEVER, Grants
@@ -55,6 +58,52 @@ def test_templates_are_read_once_and_not_on_the_event_loop() -> None:
     assert pages[0] == pages[1] and b"<form" in pages[0]
     assert len(threads) == len(drawing._environment.list_templates())
     assert threading.get_ident() not in threads
+
+
+class NotedMove(Move):
+    """A move that is under way, and says whether it was stopped."""
+
+    stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@pytest.mark.parametrize(
+    ("name", "tag", "seen", "stops"),
+    [
+        ("owner", "management", True, True),
+        ("other", "administrator", True, True),
+        ("other", "monitoring", True, False),
+        ("other", "management", False, False),
+    ],
+)
+def test_a_move_is_stopped_by_its_user_or_an_administrator(
+    name: str, tag: str, seen: bool, stops: bool
+) -> None:
+    """Those who monitor see it, without a button to stop it."""
+    to = Destination(way="queue", name="d")
+    move = NotedMove(1, "owner", "/", "q", to, Choice(), 1, 0.0, False)
+    moves = Moves()
+    moves._moves[1] = move
+    asked: Any = Asked(Caller(name, frozenset({tag})), moves)
+    if seen:
+        assert asyncio.run(one_move(asked)).values["may_stop"] is stops
+    if stops:
+        asyncio.run(stop_move(asked))
+    else:
+        with pytest.raises(Wrong) as wrong:
+            asyncio.run(stop_move(asked))
+        assert wrong.value.status == (403 if seen else 404)
+    assert move.stopped is stops
+
+
+class Asked(dict[str, str]):
+    """A request of the page of the first move."""
+
+    def __init__(self, caller: Caller, moves: Moves) -> None:
+        super().__init__(number="1")
+        self.caller, self.moves, self.path = caller, moves, "/moves/1"
 
 
 def test_names_come_back_as_they_were() -> None:
