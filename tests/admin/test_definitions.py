@@ -246,6 +246,32 @@ def test_what_is_wrong_is_named(pair: Pair, kind: str, item: Any, text: str) -> 
     assert refused.value.text.startswith(text), refused.value.text
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "Expected `object`, got `null`"),
+        ("{}", "Expected `object`, got `str`"),
+        ([1], "Expected `object`, got `array`"),
+        ({}, "Object missing required field `pattern`"),
+        ({"pattern": 1, "definition": {}}, "Expected `str`, got `int` - at `$.pattern`"),
+        ({"pattern": ".*", "definition": []}, "Expected `object`, got `array` - at `$.definition`"),
+    ],
+)
+def test_an_operator_policy_is_an_object(pair: Pair, value: Any, text: str) -> None:
+    item = {"vhost": "/", "component": "operator_policy", "name": "p", "value": value}
+    with pytest.raises(Refusal) as refused:
+        imported(pair, {"parameters": [item]})
+    assert refused.value.kind == PRECONDITION_FAILED
+    assert refused.value.text == f"parameter 'p' in vhost '/': its value: {text}"
+
+
+@pytest.mark.parametrize("value", [None, 5, "many", [1], {"max-queues": "many"}])
+def test_limits_of_a_vhost_are_an_object(pair: Pair, value: Any) -> None:
+    item = {"vhost": "/", "component": "vhost-limits", "name": "limits", "value": value}
+    with pytest.raises(Refusal, match="parameter 'limits' in vhost '/': "):
+        imported(pair, {"parameters": [item]})
+
+
 def test_deep_arguments_are_refused(pair: Pair) -> None:
     deep: Any = {}
     for _ in range(100):

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +20,15 @@ from tests.support.patience import patient
 from tests.support.tokens import AUDIENCE, Issuer, KeyServer
 from warren.errors import ConfigError, Refusal
 from warren.metadata.grants import Grants, fits, like_token
-from warren.server.tokens import ALGORITHMS, SCOPES_MAX, JwtVerifier, TokenSettings, parsed
+from warren.server.tokens import (
+    ALGORITHMS,
+    LIFE_SECONDS_MAX,
+    SCOPES_MAX,
+    JwtVerifier,
+    TokenSettings,
+    fetched,
+    parsed,
+)
 
 NOW_MS = 1_000_000
 
@@ -92,6 +107,17 @@ def test_tokens_that_are_not_good_are_refused(
     assert looks.verify(issuer.token("read:*/*", **claims)) is None
 
 
+def test_a_token_of_no_end_is_good_for_years_at_most(issuer: Issuer, tmp_path: Path) -> None:
+    """Times that are no times are refused."""
+    looks = verifier(issuer, tmp_path)
+    for far in (1e307, 1e308, 10**300):
+        found = looks.verify(issuer.token("read:*/*", exp=far))
+        assert found is not None
+        assert 0 < found.expires_ms - NOW_MS <= LIFE_SECONDS_MAX * 1_000
+    for wrong in (float("inf"), float("-inf"), float("nan"), 10**400, -(10**400)):
+        assert looks.verify(issuer.token("read:*/*", exp=wrong)) is None
+
+
 def test_signatures_count(issuer: Issuer, tmp_path: Path) -> None:
     looks = verifier(issuer, tmp_path)
     token = issuer.token("read:*/*")
@@ -148,6 +174,70 @@ def test_keys_are_fetched_from_the_issuer(issuer: Issuer) -> None:
         asyncio.run(scenario(issuer=keys.address))
     finally:
         keys.close()
+
+
+@pytest.mark.parametrize(
+    "uri", ["http://keys.example/k", "http://10.0.0.1/k", "ftp://127.0.0.1/k", "file:///k", "k"]
+)
+def test_keys_are_fetched_over_https(uri: str) -> None:
+    for given in ({"jwks_uri": uri}, {"issuer": uri}):
+        with pytest.raises(ConfigError, match="auth_oauth2: .*(https://|HTTPS)"):
+            JwtVerifier(settings(**given), lambda: NOW_MS)
+    for good in ("https://keys.example/k", "http://localhost:1/k", "http://[::1]/k"):
+        JwtVerifier(settings(jwks_uri=good), lambda: NOW_MS)
+
+
+@pytest.fixture
+def stranger() -> Iterator[socket.socket]:
+    """Listens for one that fetches keys."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+def answer_once(listener: socket.socket, parts: Iterable[bytes], pause: float = 0.0) -> Any:
+    """Answer one request, part by part, until the other side goes; a thread."""
+
+    def answer() -> None:
+        line, _ = listener.accept()
+        with line, contextlib.suppress(OSError):
+            line.recv(65_536)
+            for part in parts:
+                line.sendall(part)
+                time.sleep(pause)
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize(
+    ("parts", "pause", "text"),
+    [
+        (itertools.repeat(b"H"), 0.02, "has not answered in"),
+        (
+            itertools.chain([b"HTTP/1.1 200 OK\r\n\r\n"], itertools.repeat(b" ")),
+            0.02,
+            "has not answered in",
+        ),
+        (
+            itertools.chain([b"HTTP/1.1 200 OK\r\n\r\n"], itertools.repeat(b" " * 65_536)),
+            0.0,
+            "more than",
+        ),
+        ([b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"], 0.0, "status 302"),
+        ([b"+OK\r\n"], 0.0, "no HTTP"),
+    ],
+)
+def test_an_issuer_is_waited_for_and_read_within_bounds(
+    stranger: socket.socket, parts: Iterable[bytes], pause: float, text: str
+) -> None:
+    """One that sends byte by byte, one that sends no end, and one that leads elsewhere."""
+    thread = answer_once(stranger, parts, pause)
+    uri = f"http://127.0.0.1:{stranger.getsockname()[1]}/"
+    with pytest.raises((OSError, ValueError), match=text):
+        fetched(uri, ssl.create_default_context(), 1.0 if pause else patient(15.0))
+    thread.join(patient(15.0))
+    assert not thread.is_alive()
 
 
 def test_a_key_that_is_none_stops_the_start(tmp_path: Path) -> None:

@@ -164,6 +164,21 @@ def test_large_and_odd_forms_are_refused(rest: Rest) -> None:
     assert rest.plain("POST", "/vhosts", "--x\r\nbroken", odd)[0] == 403
 
 
+def test_files_are_for_those_who_may_import(rest: Rest) -> None:
+    """Others are refused before theirs is read: here it never comes. They log out from there."""
+    rest.ask("PUT", "users", "u.file", body={"password": "a", "tags": "management"})
+    cookie = session(rest, "u.file", "a")
+    upload = {"content-type": "multipart/form-data; boundary=x", **cookie}
+    status, _, text = rest.plain(
+        "POST", "/definitions", "", {**upload, "content-length": "20000000"}
+    )
+    assert status == 403 and "import_definitions" in text
+    assert rest.plain("POST", "/definitions", "a=" + "b" * 2_000_000, {**FORM, **cookie})[0] == 400
+    out = urlencode({"do": "log-out", "token": token(rest, cookie)})
+    assert rest.plain("POST", "/definitions", out, {**FORM, **cookie})[0] == 303
+    rest.ask("DELETE", "users", "u.file")
+
+
 def test_cookies_are_read_at_once_whatever_is_in_them(rest: Rest) -> None:
     """Anybody can send them; what is in quotes once took 16 s of all clients' time."""
     cookie = session(rest)["cookie"]

@@ -9,13 +9,17 @@ that: until the keys are there, tokens signed by them are refused.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
+import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterable
+from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from warren.errors import ConfigError
 from warren.metadata.grants import PERMISSIONS, GrantedScope, Grants, TokenVerifier
@@ -26,6 +30,8 @@ FETCH_SECONDS: Final = 10.0
 ANSWER_BYTES_MAX: Final = 1_048_576
 TOKEN_BYTES_MAX: Final = 16_384
 SCOPES_MAX: Final = 1_000
+LIFE_SECONDS_MAX: Final = 10 * 365 * 86_400
+"""A token that claims to be good for longer is good for this long."""
 DISCOVERY: Final = "/.well-known/openid-configuration"
 ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -83,6 +89,13 @@ class JwtVerifier(TokenVerifier):
             raise ConfigError(
                 "auth_backends names oauth2, which needs the packages PyJWT and cryptography"
             ) from None
+        for uri in (settings.jwks_uri, settings.issuer):
+            try:
+                # Of an issuer the name counts, too, if keys are elsewhere.
+                if uri and (uri == settings.jwks_uri or not settings.jwks_uri):
+                    check_address(uri)
+            except ValueError as error:
+                raise ConfigError(f"auth_oauth2: {error}") from None
         self._jwt = jwt
         self._settings = settings
         self._monotonic_ms = monotonic_ms
@@ -120,7 +133,10 @@ class JwtVerifier(TokenVerifier):
     async def _fetch(self) -> None:
         try:
             keys = await asyncio.to_thread(self._keys_of_issuer)
-        except (OSError, ValueError, KeyError, TypeError, self._jwt.PyJWTError) as error:
+        except (
+            *(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError),
+            self._jwt.PyJWTError,
+        ) as error:
             log.warning("OAuth 2.0: the issuer's keys cannot be fetched: %s", error)
         else:
             self._fetched = keys
@@ -135,19 +151,11 @@ class JwtVerifier(TokenVerifier):
         return {key.key_id: key.key for key in keys if key.key_id}
 
     def _document(self, uri: str) -> Any:
-        # It takes some megabytes, which only those pay who fetch keys.
-        import urllib.request
-
-        if not uri.startswith(("http://", "https://")):
-            raise ValueError(f"{uri} is no address of HTTP")
-        context = None
-        if uri.startswith("https://"):
-            context = ssl.create_default_context(cafile=self._settings.ca_file or None)
-        with urllib.request.urlopen(uri, timeout=FETCH_SECONDS, context=context) as answer:
-            text = answer.read(ANSWER_BYTES_MAX + 1)
-        if len(text) > ANSWER_BYTES_MAX:
-            raise ValueError(f"{uri} answers with more than {ANSWER_BYTES_MAX} bytes")
-        return json.loads(text)
+        context = ssl.create_default_context(cafile=self._settings.ca_file or None)
+        document = json.loads(fetched(uri, context))
+        if not isinstance(document, dict):
+            raise ValueError(f"{uri} answers with no JSON object")
+        return document
 
     # --- tokens ---------------------------------------------------------------------------------
 
@@ -171,9 +179,10 @@ class JwtVerifier(TokenVerifier):
                 # As RabbitMQ has it, a token that never expires lets nobody in.
                 options={"verify_aud": settings.verify_audience, "require": ["exp"]},
             )
-        except (self._jwt.PyJWTError, ValueError, TypeError):
+            return self._grants(claims)
+        except (self._jwt.PyJWTError, ValueError, TypeError, OverflowError):
+            # A number of JSON may be infinite, or have more digits than any time.
             return None
-        return self._grants(claims)
 
     def _grants(self, claims: dict[str, Any]) -> Grants | None:
         user = next(
@@ -186,13 +195,99 @@ class JwtVerifier(TokenVerifier):
         )
         if not user:
             return None
-        left = float(claims["exp"]) - time.time()
+        left = min(float(claims["exp"]) - time.time(), LIFE_SECONDS_MAX)
         expires_ms = max(1, self._monotonic_ms() + int(1_000 * left))
         said = [*words_of(claims.get("scope"))]
         if self._settings.extra_scopes_key:
             said += words_of(claims.get(self._settings.extra_scopes_key))
         tags, scopes = parsed(said[:SCOPES_MAX], self._settings.scope_prefix)
         return Grants(user, tags, scopes, expires_ms)
+
+
+def check_address(uri: str) -> SplitResult:
+    """An address that keys may be fetched from: of HTTPS, or of this machine.
+
+    Raises:
+        ValueError: Who is on the way could put keys of their own in the place of the issuer's.
+    """
+    parts = urlsplit(uri)
+    host = parts.hostname or ""
+    if not host or parts.scheme not in ("http", "https"):
+        raise ValueError(f"{uri} is no address of HTTPS")
+    if parts.scheme == "http" and not is_loopback(host):
+        raise ValueError(
+            f"{uri}: keys are fetched over https:// only, as RabbitMQ does by default; "
+            "http:// is for loopback addresses"
+        )
+    return parts
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine by its name or address."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def fetched(uri: str, context: ssl.SSLContext, seconds: float = FETCH_SECONDS) -> bytes:
+    """What is at an address; a redirection is not followed.
+
+    Raises:
+        ValueError: The address will not do, or the answer.
+        OSError: It cannot be reached, or all of it was not there in time.
+    """
+    # It takes some megabytes, which only those pay who fetch keys.
+    from http.client import HTTPException
+
+    parts = check_address(uri)
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    deadline = time.monotonic() + seconds
+    with socket.create_connection((host, port), seconds) as plain, plain.dup() as line:
+        # Timeouts are of each part that is received, and it may come byte by byte.
+        left = max(0.0, deadline - time.monotonic())
+        timer = threading.Timer(left, _shut, [line])
+        timer.daemon = True
+        timer.start()
+        try:
+            secured = parts.scheme == "https"
+            with context.wrap_socket(plain, server_hostname=host) if secured else plain as sock:
+                text = _answer(uri, parts, host, port, sock)
+        except (OSError, ValueError, HTTPException) as error:
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"{uri} has not answered in {seconds:g} s") from None
+            if isinstance(error, HTTPException):
+                raise ValueError(f"{uri} answers with no HTTP: {error!r}") from None
+            raise
+        finally:
+            timer.cancel()
+            timer.join()
+    if time.monotonic() >= deadline:
+        raise TimeoutError(f"{uri} has not answered in {seconds:g} s")
+    return text
+
+
+def _answer(uri: str, parts: SplitResult, host: str, port: int, sock: socket.socket) -> bytes:
+    from http.client import HTTPConnection
+
+    connection = HTTPConnection(host, port)
+    connection.sock = sock
+    target = urlunsplit(("", "", parts.path or "/", parts.query, ""))
+    connection.request("GET", target, headers={"accept": "application/json"})
+    with connection.getresponse() as answer:
+        if answer.status != 200:
+            raise ValueError(f"{uri} answers with status {answer.status}")
+        text = answer.read(ANSWER_BYTES_MAX + 1)
+    if len(text) > ANSWER_BYTES_MAX:
+        raise ValueError(f"{uri} answers with more than {ANSWER_BYTES_MAX} bytes")
+    return text
+
+
+def _shut(line: socket.socket) -> None:
+    """Have whoever waits for a connection go on."""
+    with contextlib.suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
 
 
 def words_of(value: object) -> list[str]:

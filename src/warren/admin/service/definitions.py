@@ -47,6 +47,11 @@ RABBITMQ_VERSION = "4.3.0"
 AT_ONCE = 64
 """Changes of one kind that are under way together."""
 PREDECLARED = "amq."
+KINDS = (
+    *("users", "vhosts", "permissions", "topic_permissions", "parameters", "global_parameters"),
+    *("policies", "queues", "exchanges", "bindings"),
+)
+"""What definitions have lists of."""
 INTERNAL_ID = "internal_cluster_id"
 """A global parameter that each cluster of RabbitMQ draws for itself."""
 
@@ -373,7 +378,8 @@ class Given:
 
     def _items(self, kind: str, shape: Any) -> list[Any]:
         try:
-            items: list[Any] = msgspec.convert(self._definitions.get(kind) or [], list[shape])
+            found = self._definitions.get(kind)
+            items: list[Any] = msgspec.convert([] if found is None else found, list[shape])
         except msgspec.ValidationError as error:
             raise Refusal(PRECONDITION_FAILED, f"{kind} of the definitions: {error}") from None
         for item in items:
@@ -505,8 +511,7 @@ class Importing:
                 else:
                     await self._change(access_checks.check_vhost_limits(machine, item.vhost, text))
             elif item.component == OPERATOR_POLICY:
-                value = {"vhost": item.vhost, "name": item.name, **item.value}
-                await self._policy(msgspec.convert(value, PolicyItem), True)
+                await self._policy(policy_of(item), True)
             else:
                 self.skipped.append(
                     f"parameter '{item.name}' in vhost '{item.vhost}': "
@@ -595,6 +600,20 @@ class Importing:
         await self._each("queue", self._given.queues, queue)
         await self._each("binding of exchange", self._given.bindings, bind)
         await self._each("topic permissions of user", self._given.topic_permissions, topic)
+
+
+def policy_of(item: ParameterItem) -> PolicyItem:
+    """An operator policy, which definitions have as the value of a parameter.
+
+    Raises:
+        Refusal: The value is none.
+    """
+    try:
+        value = msgspec.convert(item.value, dict[str, Any])
+        named = {"vhost": item.vhost, "name": item.name, **value}
+        return msgspec.convert(named, PolicyItem)
+    except msgspec.ValidationError as error:
+        raise Refusal(PRECONDITION_FAILED, f"its value: {error}") from None
 
 
 def words(tags: list[str] | str) -> list[str]:

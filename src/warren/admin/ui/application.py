@@ -17,12 +17,13 @@ from warren.admin.http.authentication import MAY_MANAGE
 from warren.admin.http.bodies import Bodies, Body, ClientGone
 from warren.admin.http.errors import Problem
 from warren.admin.http.same_site import check_same_site, parsed_query
+from warren.admin.service.caller import NotAuthorised
 from warren.admin.service.logins import log_in
 from warren.admin.service.service import AdminService
 from warren.admin.service.status import cluster_name
 from warren.admin.ui.asking import Download, PageRequest, Shown, WebPage, WentOn
 from warren.admin.ui.drawing import Drawing
-from warren.admin.ui.forms import SentForm, read_form
+from warren.admin.ui.forms import MULTIPART, SentForm, read_form
 from warren.admin.ui.moves import Moves
 from warren.admin.ui.names import unpacked
 from warren.admin.ui.pages.catalogue import AREAS, PAGES
@@ -291,7 +292,13 @@ class PageEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of someone who is logged in."""
         asked: PageRequest = scope["asked"]
-        body = self._pages.new_body(self._page.body_bytes_max)
+        try:
+            has_file = headers_of(scope).get("content-type", "").startswith(MULTIPART)
+            most = self._page.form_bytes_max(asked, has_file)
+        except NotAuthorised as refusal:
+            await self._pages.send_wrong(asked, Wrong(403, refusal.text), scope, send)
+            return
+        body = self._pages.new_body(most)
         try:
             await self._answer(asked, scope, receive, send, body)
         except Wrong as wrong:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from warren.admin.http.answers import HttpAnswer, encoded
 from warren.admin.http.asked import Handler, HttpRequest
 from warren.admin.http.errors import Problem, of_refusal
 from warren.admin.service.caller import ADMINISTRATOR, MONITORING, POLICYMAKER, Caller
+from warren.admin.service.operation import Operation
 from warren.admin.service.service import AdminService
 from warren.admin.ui.forms import SentForm
 from warren.admin.ui.moves import Moves
@@ -17,6 +18,7 @@ from warren.admin.ui.wrong import Wrong, reason_of
 from warren.errors import Refusal
 
 NOTHING: Mapping[str, str] = {}
+FORM_BYTES_MAX: Final = 1_048_576
 
 
 class PageRequest:
@@ -165,6 +167,8 @@ class WebPage:
         path: With variables in braces.
         show: What draws it.
         acts: What its forms do, by the field `do`.
+        uploads: What its file is for: only those who may have that send one, and more than
+            `FORM_BYTES_MAX`. None where there is none.
         body_bytes_max: The largest form that it takes.
     """
 
@@ -173,9 +177,24 @@ class WebPage:
         path: str,
         show: Show,
         acts: Mapping[str, Act] | None = None,
-        body_bytes_max: int = 1_048_576,
+        uploads: Operation[..., Any] | None = None,
+        body_bytes_max: int = FORM_BYTES_MAX,
     ) -> None:
         self.path = path
         self.show = show
         self.acts = dict(acts or {})
-        self.body_bytes_max = body_bytes_max
+        self._uploads = uploads
+        self._body_bytes_max = body_bytes_max
+
+    def form_bytes_max(self, asked: PageRequest, has_file: bool) -> int:
+        """The largest form that a user may send here, before it is read.
+
+        Raises:
+            NotAuthorised: It has a file for what they may not have.
+        """
+        if self._uploads is None:
+            return self._body_bytes_max
+        if not has_file:
+            return FORM_BYTES_MAX
+        asked.request().permit(self._uploads)
+        return self._body_bytes_max

@@ -9,7 +9,7 @@ import logging
 import time
 from typing import Final
 
-from warren.admin.service.caller import Caller, sees_all
+from warren.admin.service.caller import ADMINISTRATOR, Caller, sees_all
 from warren.admin.service.moving import Choice, Destination, MoveProgress, move_messages
 from warren.admin.service.service import AdminService
 from warren.admin.ui.wrong import Wrong
@@ -126,6 +126,17 @@ class Moves:
             raise Wrong(404, "There is no such move (any more).")
         return move
 
+    def stop(self, caller: Caller, number: str) -> None:
+        """Have one end behind the message that is under way.
+
+        Raises:
+            Wrong: There is none of this number, or it is another user's.
+        """
+        move = self.find(caller, number)
+        if not may_stop(caller, move):
+            raise Wrong(403, "Only its own user and administrators can stop a move.")
+        move.stop()
+
     def begin(
         self,
         service: AdminService,
@@ -163,6 +174,11 @@ class Moves:
         self._moves[move.number] = move
         move.task = asyncio.get_running_loop().create_task(move.run(service, caller))
         return move
+
+
+def may_stop(caller: Caller, move: Move) -> bool:
+    """Whether a move is a user's to stop; those who monitor only see it."""
+    return move.user == caller.name or ADMINISTRATOR in caller.tags
 
 
 def _sees(caller: Caller, move: Move) -> bool:

@@ -83,6 +83,8 @@ async def load_vhost(asked: HttpRequest) -> HttpAnswer:
 
 
 async def _load(asked: HttpRequest, vhost: str) -> HttpAnswer:
+    # Only those who may import have up to 20 MB decoded.
+    asked.permit(definitions.import_definitions)
     given = await decoded(asked.body)
     try:
         await definitions.import_definitions(
@@ -98,8 +100,10 @@ async def _load(asked: HttpRequest, vhost: str) -> HttpAnswer:
 async def decoded(body: bytes) -> dict[str, Any]:
     """Definitions out of a body, in slices: they may have a great many things.
 
+    What an import does not read, such as the version that wrote them, is left out.
+
     Raises:
-        Problem: It is no JSON object.
+        Problem: It is no JSON object, or a kind of things is no list.
     """
     if not body:
         return {}
@@ -109,9 +113,11 @@ async def decoded(body: bytes) -> dict[str, Any]:
         found: dict[str, Any] = {}
         slices = Slices()
         for name, value in raw.items():
-            if not bytes(memoryview(value)[:16]).lstrip().startswith(b"["):
-                found[name] = msgspec.json.decode(value)
+            first = bytes(memoryview(value)[:1])
+            if name not in definitions.KINDS or first == b"n":
                 continue
+            if first != b"[":
+                raise bad_request(f"{name} of the definitions: a list is expected")
             items = await asyncio.to_thread(msgspec.json.decode, value, type=list[msgspec.Raw])
             found[name] = []
             for item in items:

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 from warren.admin.http.answers import parts_of
 from warren.admin.http.asked import HttpRequest
 from warren.admin.http.resources import definitions
+from warren.admin.service.definitions import import_definitions
 from warren.admin.ui.asking import Download, PageRequest, Shown, WebPage, WentOn, told
 from warren.admin.ui.lists import vhost_names
 from warren.admin.ui.wrong import Wrong
@@ -47,6 +48,7 @@ PAGES = [
         "/definitions",
         show,
         {"import": load},
+        uploads=import_definitions,
         body_bytes_max=definitions.DEFINITIONS_BYTES_MAX,
     ),
     WebPage("/definitions/file", export),

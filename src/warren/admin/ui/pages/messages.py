@@ -11,7 +11,7 @@ from warren.admin.service.moving import WAYS, Choice, Death, Destination, death_
 from warren.admin.ui import figures
 from warren.admin.ui.asking import PageRequest, Shown, WebPage, WentOn
 from warren.admin.ui.lists import listed_rows
-from warren.admin.ui.moves import Move
+from warren.admin.ui.moves import Move, may_stop
 from warren.admin.ui.names import in_query, path, unpacked
 from warren.admin.ui.pages.queues import variables
 from warren.admin.ui.wrong import Again, Wrong
@@ -236,6 +236,7 @@ async def one_move(asked: PageRequest) -> Shown:
     return Shown(
         "one-move.html",
         move=found,
+        may_stop=may_stop(asked.caller, found),
         to=destination_words(found.destination),
         targets=targets[:100],
         seconds=(found.ended or time.time()) - found.begun,
@@ -244,7 +245,7 @@ async def one_move(asked: PageRequest) -> Shown:
 
 async def stop_move(asked: PageRequest) -> WentOn:
     """Stop a move."""
-    asked.moves.find(asked.caller, asked["number"]).stop()
+    asked.moves.stop(asked.caller, asked["number"])
     return WentOn(asked.path, "The move stops behind the message that is under way.")
 
 
