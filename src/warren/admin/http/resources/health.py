@@ -8,7 +8,8 @@ from typing import Any
 from warren.admin.http.answers import HttpAnswer, ok
 from warren.admin.http.asked import Handler, HttpRequest, Resource
 from warren.admin.http.errors import bad_request
-from warren.admin.service import certificates, health
+from warren.admin.service import health
+from warren.admin.service.certificates import check_certificate_expiration
 from warren.admin.service.rows import EXPIRY_UNITS, Health
 
 WITHIN_DIGITS_MAX = 6
@@ -84,7 +85,7 @@ async def certificate_expiration(asked: HttpRequest) -> HttpAnswer:
     if len(asked["within"]) > WITHIN_DIGITS_MAX:
         raise bad_request("Invalid expiration value.")
     unit: Any = asked["unit"]
-    found = await certificates.check_certificate_expiration(
+    found = await check_certificate_expiration(
         asked.service, asked.caller, within=int(asked["within"]), unit=unit
     )
     for row in found.details:
