@@ -130,6 +130,8 @@ class Trials:
         self._since = 0
         """Since when all nodes agree."""
         self._story: list[str] = []
+        # A queue's time never goes back: behind a clock that jumped ahead nothing expires soon.
+        self._ttls_ms = (-1,) if world.wall_jumps else TTLS_MS
 
     def run(self) -> None:
         """Take out what is left of the run, then try some terms.
@@ -155,7 +157,7 @@ class Trials:
         governed = self._governed
         random = governed.random
         self._story = []
-        self._have(draw_terms(random, governed.source, governed.kept, TTLS_MS))
+        self._have(draw_terms(random, governed.source, governed.kept, self._ttls_ms))
         # Those that are refused for want of room, and dead already, are to stay under way.
         if not governed.kept:
             self._with((Burier,))
@@ -166,10 +168,10 @@ class Trials:
         if random.random() < 0.3:
             self._start_again()
         former = self._terms
-        terms = draw_terms(random, governed.source, governed.kept, TTLS_MS)
+        terms = draw_terms(random, governed.source, governed.kept, self._ttls_ms)
         while terms.most_bytes >= 0 > former.most_bytes:
             # What came without such a limit counts with its framing.
-            terms = draw_terms(random, governed.source, governed.kept, TTLS_MS)
+            terms = draw_terms(random, governed.source, governed.kept, self._ttls_ms)
         self._have(terms)
         if random.random() < 0.3:
             self._start_again()

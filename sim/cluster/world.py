@@ -108,6 +108,7 @@ class ClusterWorld(Stage):
         faults: How bad it gets.
         sites: All machines by name, those that are lost too.
         far: Draws who connects to nodes that hold nothing.
+        wall_jumps: Whether wall clocks do.
     """
 
     clustered = True
@@ -158,7 +159,7 @@ class ClusterWorld(Stage):
         self._replaced = False
         self._untold: list[tuple[Holder, int]] = []
         """Who held messages for too long, and how often they had been told by then."""
-        self._wall_jumps = CLOCK in self.faults.faults
+        self.wall_jumps = CLOCK in self.faults.faults
         self._alarm_step = -1
         self._gone: dict[str, set[int]] = {}
         # A method that finds no majority for half a minute ends its connection.
@@ -562,7 +563,7 @@ class ClusterWorld(Stage):
 
     def _may_be_held_too_long(self, copy: Copy, now_ms: int) -> bool:
         """Whether a message was old enough by then to have been held for too long."""
-        return self._wall_jumps or now_ms - copy.message.sent_ms >= copy.queue.timeout_ms
+        return self.wall_jumps or now_ms - copy.message.sent_ms >= copy.queue.timeout_ms
 
     def all_told(self) -> bool:
         """Whether all who held messages for too long know."""
