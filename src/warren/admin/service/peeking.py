@@ -17,6 +17,7 @@ from warren.admin.service.rows import Peeked
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, TIMED_OUT, Refusal
+from warren.queues.fifo.pieces import opened
 from warren.queues.fifo.runs import Run, as_run
 from warren.queues.table_queue import TableQueue
 from warren.vhost.getting import TakenMessage
@@ -74,7 +75,7 @@ async def at_position(table: TableQueue, position: int) -> Run:
     left = position
     slices = Slices()
     for pieces in table.ready_in_order():
-        for piece in pieces:
+        for piece in opened(pieces):
             run = as_run(piece)
             if left <= run.count:
                 return as_run(run.part(left - 1, 1))
