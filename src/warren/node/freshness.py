@@ -1,10 +1,11 @@
-"""Whether the tables here are as new as those of who led a queue before.
+"""Whether the tables here are as new as those of who led a group before.
 
-What leads a queue has its log say how policies want it to be. The tables of a node that has just
-started, or was cut off, may be older than those that the leader before went by: to say what they
-say would bring back a limit that is gone, and drop messages for it. So a new leader says nothing
-that is otherwise than the log has it before a barrier, which it asks for once it leads, has come
-back through the tables' log. One barrier does for all queues that wait.
+The tables of a node that has just started, or was cut off, may be older than those that the leader
+before went by. What leads a queue has its log say how policies want it to be: to say what old
+tables say would bring back a limit that is gone, and drop messages for it. To bring a group's
+members back to what old tables say would take votes from nodes that run. So a new leader does
+neither before a barrier, which is asked for once it leads, has come back through the tables' log.
+One barrier does for all that wait.
 """
 
 from __future__ import annotations
@@ -57,28 +58,37 @@ class Freshness:
         self._policies = policies
         self._queues = queues
         self.begun = True
-        self._ask()
+        if self._waiting:
+            self._ask()
 
     def next_barrier(self) -> i64:
         """The number of the first barrier that is yet to be asked for."""
         return self._asked + 1
 
-    def known(self, barrier: i64, queue: Queue) -> bool:
-        """Whether a barrier has come back; else it will, and then `queue.tables_came` is called."""
+    def passed(self, barrier: i64) -> bool:
+        """Whether a barrier has come back; else it will."""
         if self._done >= barrier:
             return True
-        self._waiting[queue] = None
         self._ask()
         return False
 
+    def known(self, barrier: i64, queue: Queue) -> bool:
+        """The same, for a queue whose `tables_came` is called then."""
+        if self.passed(barrier):
+            return True
+        self._waiting[queue] = None
+        return False
+
     def _ask(self) -> None:
-        if self.begun and self._waiting and self._asked == self._done:
+        if self.begun and self._asked == self._done:
             self._asked += 1
             self._store.submit(commands.Barrier(), PendingBarrier(self))
 
     def came(self) -> None:
         """The barrier that was asked for has come back."""
         self._done = self._asked
+        if not self._waiting:
+            return
         waiting = list(self._waiting)
         self._waiting = {}
         policies, queues = self._policies, self._queues

@@ -176,6 +176,7 @@ class Node(Loop):
             self.nonce,
             self.metadata,
             self.store,
+            self.freshness,
             self.placing,
             self.cluster,
         )

@@ -30,6 +30,7 @@ from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.membership import node_with
 from warren.metadata.node_checks import check_node_that_joins
+from warren.node.freshness import Freshness
 from warren.node.loop import Loop
 from warren.node.placing import Placing
 from warren.node.store import METADATA_GROUP, MetadataStore
@@ -73,23 +74,6 @@ class Joining(PendingResult):
 
 
 @final
-class Confirming(PendingResult):
-    """Groups that wait for the tables here to be no older than when this was begun.
-
-    Attributes:
-        terms: The term in which each of them is led here.
-    """
-
-    def __init__(self, membership: Membership) -> None:
-        self._membership: Membership = membership
-        self.terms: dict[int, i64] = {}
-
-    def succeeded(self, result: Result) -> None:
-        """They are not."""
-        self._membership.confirmed(self.terms)
-
-
-@final
 class Membership:
     """Nodes that come and go, and the groups that have to follow.
 
@@ -105,6 +89,7 @@ class Membership:
         nonce: bytes,
         metadata: MetadataMachine,
         store: MetadataStore,
+        freshness: Freshness,
         placing: Placing,
         cluster: Cluster,
     ) -> None:
@@ -115,14 +100,15 @@ class Membership:
         self._nonce: bytes = nonce
         self._metadata: MetadataMachine = metadata
         self._store: MetadataStore = store
+        self._freshness: Freshness = freshness
         self._placing: Placing = placing
         self._cluster: Cluster = cluster
         self._unsettled: dict[int, None] = {}
         self._turns: deque[int] = deque()
         """The same groups, in the order in which they are looked at."""
-        self._confirmed: dict[int, i64] = {}
-        """Groups for which the tables here are known to be new enough, and in which term."""
-        self._confirming: bool = False
+        self._barriers: dict[int, tuple[i64, i64]] = {}
+        """Of groups that change: the term in which they are led here, and a barrier behind which
+        the tables here are new enough for that."""
         self._asked_ms: int = -JOIN_AGAIN_MS
         self._asks: int = 0
         self._pending_ups: dict[str, commands.NodeUp] = {}
@@ -446,20 +432,16 @@ class Membership:
 
     def tick(self) -> None:
         """Bring groups that this node leads nearer to what they should be."""
-        doubtful = Confirming(self)
         for _ in range(min(len(self._turns), TICK_GROUPS_MAX)):
             group_id = self._turns.popleft()
             member = self._cluster.members.get(group_id)
             if member is None or not member.raft.is_leader:
                 del self._unsettled[group_id]
-                self._confirmed.pop(group_id, None)
-            elif self._settled(member, self._placing.desired(group_id), doubtful):
+                self._barriers.pop(group_id, None)
+            elif self._settled(member, self._placing.desired(group_id)):
                 del self._unsettled[group_id]
             else:
                 self._turns.append(group_id)
-        if doubtful.terms and not self._confirming:
-            self._confirming = True
-            self._store.submit(commands.Barrier(), doubtful)
         now = self._loop.monotonic_ms()
         self._mind_rounds(now)
         if now - self._asked_ms >= JOIN_AGAIN_MS:
@@ -474,12 +456,7 @@ class Membership:
                     self._move()
                 self._label()
 
-    def confirmed(self, terms: dict[int, i64]) -> None:
-        """The tables here say of these groups all that could be known when their terms were."""
-        self._confirming = False
-        self._confirmed.update(terms)
-
-    def _settled(self, member: Member, desired: list[Replica], doubtful: Confirming) -> bool:
+    def _settled(self, member: Member, desired: list[Replica]) -> bool:
         """Whether nothing is left to do; else do the next step if it can be done now.
 
         The leader before may have gone by newer tables than there are here. To undo what it did
@@ -491,13 +468,21 @@ class Membership:
         step = next_step(member, current, desired)
         if step is None:
             return True
-        group_id = int(member.group_id)
-        if group_id != METADATA_GROUP and self._confirmed.get(group_id) != member.raft.term:
-            doubtful.terms[group_id] = member.raft.term
-        elif step:
+        if self._knows_enough(member) and step:
             member.raft.propose_config(step)
             member.work()
         return False
+
+    def _knows_enough(self, member: Member) -> bool:
+        """Whether the tables here say all that could be known when a group's term began."""
+        group_id = int(member.group_id)
+        if group_id == METADATA_GROUP:
+            return True
+        term, barrier = self._barriers.get(group_id, (i64(-1), i64(0)))
+        if term != member.raft.term:
+            barrier = self._freshness.next_barrier()
+            self._barriers[group_id] = (member.raft.term, barrier)
+        return self._freshness.passed(barrier)
 
 
 def next_step(

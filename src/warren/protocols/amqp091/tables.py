@@ -13,6 +13,7 @@ Source: docs/formats/table-class.md; permissions as for `basic.get` (read).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
@@ -300,25 +301,25 @@ class Content(Work):
         return True
 
 
-@final
-class StatusAnswer(Work):
-    """Answers `table.status`, as of when it came."""
+class PartedAnswer(Work):
+    """An answer that is found out in parts; it is sent at the end, as `Content` is."""
 
-    def __init__(self, channel: Channel, queue: TableQueue, group: str) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel: Channel = channel
-        self._next: i64 = queue.next_message()
-        self._ready: i64 = queue.ready_count()
-        self._settled: i64 = queue.settled_lease(group)
-        self._gathering: Gathering = queue.gather_ready()
         self._content: Content | None = None
         self._waited: bool = False
 
+    @abstractmethod
+    def _found(self) -> Content | None:
+        """Find out more; the whole answer once it is there."""
+        raise AssertionError("an answer defines _found")
+
     def go_on(self) -> bool:
-        """Look at more of what is ready; the answer is sent at the end."""
+        """Do the next part; whether the answer was sent, or nobody waits for it any more."""
         channel = self._channel
         if not channel.is_open():
             return True
-        if self._content is None and self._gathering.go_on():
+        if self._content is None:
             self._content = self._found()
         if self._content is None or not self._content.go_on():
             self._waited = True
@@ -327,7 +328,22 @@ class StatusAnswer(Work):
             channel.sent()
         return True
 
-    def _found(self) -> Content:
+
+@final
+class StatusAnswer(PartedAnswer):
+    """Answers `table.status`, as of when it came."""
+
+    def __init__(self, channel: Channel, queue: TableQueue, group: str) -> None:
+        super().__init__(channel)
+        self._next: i64 = queue.next_message()
+        self._ready: i64 = queue.ready_count()
+        self._settled: i64 = queue.settled_lease(group)
+        self._gathering: Gathering = queue.gather_ready()
+
+    def _found(self) -> Content | None:
+        """Look at more of what is ready."""
+        if not self._gathering.go_on():
+            return None
         runs = self._gathering.runs
         first = runs.first(0) if runs.size > 0 else self._next
         out = BytesWriter()
@@ -339,11 +355,11 @@ class StatusAnswer(Work):
 
 
 @final
-class Listing(Work):
+class Listing(PartedAnswer):
     """Answers `table.checkouts`."""
 
     def __init__(self, channel: Channel, checkouts: list[Checkout], part_runs: i64) -> None:
-        self._channel: Channel = channel
+        super().__init__(channel)
         self._count: int = len(checkouts)
         self._part_runs: i64 = part_runs
         checkouts.reverse()
@@ -351,20 +367,14 @@ class Listing(Work):
         self._lists: list[list[Piece]] = []
         """What is left of the checkout that is being written."""
         self._out: BytesWriter = BytesWriter()
-        self._content: Content | None = None
-        self._waited: bool = False
 
-    def go_on(self) -> bool:
-        """Write more of them; the answer is sent at the end."""
-        channel = self._channel
-        if not channel.is_open():
-            return True
+    def _found(self) -> Content | None:
+        """Write more of them."""
         out = self._out
         done: i64 = 0
         while self._checkouts or self._lists:
             if done >= self._part_runs:
-                self._waited = True
-                return False
+                return None
             done += 1
             if self._lists:
                 pieces = self._lists.pop()
@@ -376,41 +386,27 @@ class Listing(Work):
             self._lists.reverse()
             write_i64_be(out, checkout.number)
             write_i32_be(out, i32(count_of(self._lists)))
-        if self._content is None:
-            method = spec.TableCheckoutsOk(self._count)
-            self._content = Content(channel, method, out.getvalue())
-        if not self._content.go_on():
-            self._waited = True
-            return False
-        if self._waited:
-            channel.sent()
-        return True
+        return Content(self._channel, spec.TableCheckoutsOk(self._count), out.getvalue())
 
 
 @final
-class GroupsAnswer(Work):
+class GroupsAnswer(PartedAnswer):
     """Answers `table.groups`."""
 
     def __init__(self, channel: Channel, groups: list[Group], part: i64) -> None:
-        self._channel: Channel = channel
+        super().__init__(channel)
         self._groups: list[Group] = groups
         self._part: i64 = part
         self._next: i64 = 0
         self._out: BytesWriter = BytesWriter()
-        self._content: Content | None = None
-        self._waited: bool = False
 
-    def go_on(self) -> bool:
-        """Write more of them; the answer is sent at the end."""
-        channel = self._channel
-        if not channel.is_open():
-            return True
+    def _found(self) -> Content | None:
+        """Write more of them."""
         out = self._out
         done: i64 = 0
         while self._next < len(self._groups):
             if done >= self._part:
-                self._waited = True
-                return False
+                return None
             group = self._groups[self._next]
             self._next += 1
             done += 1 + len(group.open)
@@ -423,15 +419,7 @@ class GroupsAnswer(Work):
             write_i64_be(out, group.held())
             write_i64_be(out, group.lease_ms)
             write_i64_be(out, group.seen_ms)
-        if self._content is None:
-            answer = spec.TableGroupsOk(len(self._groups))
-            self._content = Content(channel, answer, out.getvalue())
-        if not self._content.go_on():
-            self._waited = True
-            return False
-        if self._waited:
-            channel.sent()
-        return True
+        return Content(self._channel, spec.TableGroupsOk(len(self._groups)), out.getvalue())
 
 
 def _write_runs(out: BytesWriter, pieces: list[Piece]) -> None:
