@@ -265,6 +265,30 @@ def test_an_operator_policy_is_an_object(pair: Pair, value: Any, text: str) -> N
     assert refused.value.text == f"parameter 'p' in vhost '/': its value: {text}"
 
 
+def test_an_operator_policy_is_that_of_its_parameter(pair: Pair) -> None:
+    """What the value says of a name or a vhost is no part of a policy."""
+    value = {"pattern": ".*", "definition": {"max-length": 3}, "name": "other", "vhost": "else"}
+    item = {"vhost": "/", "component": "operator_policy", "name": "p", "value": value}
+    imported(pair, {"parameters": [item]})
+    assert list(pair.a.node.metadata.vhosts["/"].policies_of(True)) == ["p"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "text"),
+    [
+        ({"tags": 5}, "Expected `str | array | null`, got `int`"),
+        ({"description": []}, "Expected `str | null`, got `array`"),
+        (5, "Expected `object`, got `int`"),
+    ],
+)
+def test_metadata_of_a_vhost_are_an_object(pair: Pair, metadata: Any, text: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        imported(pair, {"vhosts": [{"name": "v", "metadata": metadata}]})
+    assert refused.value.kind == PRECONDITION_FAILED
+    assert text in refused.value.text and "metadata" in refused.value.text
+    assert "v" not in pair.a.node.metadata.vhosts
+
+
 @pytest.mark.parametrize("value", [None, 5, "many", [1], {"max-queues": "many"}])
 def test_limits_of_a_vhost_are_an_object(pair: Pair, value: Any) -> None:
     item = {"vhost": "/", "component": "vhost-limits", "name": "limits", "value": value}

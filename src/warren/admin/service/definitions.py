@@ -285,14 +285,21 @@ class UserItem(_Item, kw_only=True):
     limits: dict[str, Any] = {}
 
 
-class VhostItem(_Item, kw_only=True):
-    """A vhost, with its properties in `metadata`, beside its name, or in both."""
+class VhostProperties(msgspec.Struct, kw_only=True):
+    """What may be said of a vhost."""
 
     description: str | None = None
     tags: list[str] | str | None = None
     default_queue_type: str | None = None
     protected_from_deletion: bool | None = None
-    metadata: dict[str, Any] = {}
+
+
+class VhostItem(VhostProperties, kw_only=True):
+    """A vhost, with its properties in `metadata`, beside its name, or in both."""
+
+    name: str = ""
+    vhost: str = ""
+    metadata: VhostProperties = msgspec.field(default_factory=VhostProperties)
 
 
 class RightItem(_Item, kw_only=True):
@@ -466,14 +473,12 @@ class Importing:
 
         async def make(item: VhostItem) -> None:
             machine = self._service.machine
-            beside = {
-                "description": item.description,
-                "tags": item.tags,
-                "default_queue_type": item.default_queue_type,
-                "protected_from_deletion": item.protected_from_deletion,
-            }
-            named = {**item.metadata, **{k: v for k, v in beside.items() if v is not None}}
-            properties = {key: named[key] for key in beside if named.get(key) not in (None, "")}
+            properties: dict[str, Any] = {}
+            for key in VhostProperties.__struct_fields__:
+                beside = getattr(item, key)
+                value = getattr(item.metadata, key) if beside is None else beside
+                if value not in (None, ""):
+                    properties[key] = value
             if properties.get("default_queue_type") == "undefined":
                 del properties["default_queue_type"]
             if "tags" in properties:
@@ -610,7 +615,7 @@ def policy_of(item: ParameterItem) -> PolicyItem:
     """
     try:
         value = msgspec.convert(item.value, dict[str, Any])
-        named = {"vhost": item.vhost, "name": item.name, **value}
+        named = {**value, "vhost": item.vhost, "name": item.name}
         return msgspec.convert(named, PolicyItem)
     except msgspec.ValidationError as error:
         raise Refusal(PRECONDITION_FAILED, f"its value: {error}") from None
