@@ -228,7 +228,10 @@ def test_a_wrong_import_is_found() -> None:
 # --- what the tests themselves import -----------------------------------------------------------
 
 OWN = {"warren", "tests", "sim", "tools", "bench", "demo"}
-FURTHER = {"msgspec", "uvloop", "mypy_extensions", "librt", "starlette", "uvicorn", "jinja2"}
+FURTHER = {
+    *("msgspec", "uvloop", "mypy_extensions", "librt", "starlette", "uvicorn", "jinja2"),
+    "cryptography",
+}
 """What the package itself depends on."""
 IMPORTED_AS = {"PyJWT": "jwt"}
 """Packages whose modules have other names."""

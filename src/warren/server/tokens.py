@@ -86,9 +86,7 @@ class JwtVerifier(TokenVerifier):
         try:
             import jwt
         except ImportError:
-            raise ConfigError(
-                "auth_backends names oauth2, which needs the packages PyJWT and cryptography"
-            ) from None
+            raise ConfigError("auth_backends names oauth2, which needs the package PyJWT") from None
         for uri in (settings.jwks_uri, settings.issuer):
             try:
                 # Of an issuer the name counts, too, if keys are elsewhere.

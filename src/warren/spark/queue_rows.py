@@ -53,8 +53,10 @@ def read_queue(
     given = {"amqp.uri": uri, "subscribe": queue, "columns": ",".join(columns)}
     read = read_options({**given, **(options or {})}, streaming=False)
     caller = PatientCaller(read.uris, read.retry_seconds, connect)
-    runs = caller.call(lambda tables: tables.status(queue)).runs
-    caller.close()
+    try:
+        runs = caller.call(lambda tables: tables.status(queue)).runs
+    finally:
+        caller.close()
     schema = arrow_schema(read.columns)
     return pa.RecordBatchReader.from_batches(schema, _rows(read, runs, False, connect))
 

@@ -22,10 +22,6 @@ from warren.errors import PRECONDITION_FAILED, Refusal
 FILE_BYTES_MAX: Final = 4_194_304
 """A bundle of certificates is not larger: those of all public authorities are 250 KB."""
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-SEQUENCE: Final = 0x30
-VERSION: Final = 0xA0
-UTC_TIME: Final = 0x17
-"""Tags of DER: a sequence, the version of a certificate, and a time with a year of two digits."""
 
 TimeUnit = Literal["days", "weeks", "months", "years"]
 DAYS: Final[dict[str, int]] = dict(zip(EXPIRY_UNITS, (1, 7, 30, 365), strict=True))
@@ -144,53 +140,13 @@ def expiries(path: str) -> list[datetime]:
     Raises:
         Refusal: It cannot be read, or has none.
     """
-    try:
-        found = [
-            not_after(ssl.PEM_cert_to_DER_cert(part)) for part in certificates_in(text_of(path))
-        ]
-    except (ValueError, IndexError):
-        raise Refusal(PRECONDITION_FAILED, f"a certificate of {path} is damaged") from None
-    if not found:
+    # It takes some megabytes, which only those pay who ask.
+    from cryptography.x509 import load_pem_x509_certificates
+
+    text = text_of(path)
+    if not text:
         raise Refusal(PRECONDITION_FAILED, f"{path} has no certificate")
-    return found
-
-
-def not_after(der: bytes) -> datetime:
-    """When a certificate expires (RFC 5280, 4.1).
-
-    Raises:
-        ValueError: It is none.
-        IndexError: It is cut off.
-    """
-    _, certificate, _ = element(der, 0)
-    _, signed, _ = element(certificate, 0)
-    tag, _, at = element(signed, 0)
-    # The version may be missing; serial number, signature and issuer are passed over.
-    for _ in range(3 if tag == VERSION else 2):
-        tag, _, at = element(signed, at)
-    tag, validity, _ = element(signed, at)
-    if tag != SEQUENCE:
-        raise ValueError("there is no time of validity")
-    _, _, at = element(validity, 0)
-    tag, value, _ = element(validity, at)
-    text = value.decode("ascii")
-    if tag == UTC_TIME:
-        text = ("20" if int(text[:2]) < 50 else "19") + text
-    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
-
-
-def element(data: bytes, at: int) -> tuple[int, bytes, int]:
-    """Tag and content of an element of DER, and where the next one begins.
-
-    Raises:
-        ValueError, IndexError: There is none.
-    """
-    tag, size = data[at], data[at + 1]
-    at += 2
-    if size & 0x80:
-        count = size & 0x7F
-        size = int.from_bytes(data[at : at + count], "big")
-        at += count
-    if at + size > len(data):
-        raise ValueError("an element is cut off")
-    return tag, data[at : at + size], at + size
+    try:
+        return [each.not_valid_after_utc for each in load_pem_x509_certificates(text.encode())]
+    except ValueError:
+        raise Refusal(PRECONDITION_FAILED, f"a certificate of {path} is damaged") from None
