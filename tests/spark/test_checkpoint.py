@@ -19,10 +19,17 @@ def log(checkpoint: Path, batch: int, *offsets: dict[str, int], commit: bool = T
     for name in ("offsets", "commits"):
         (checkpoint / name).mkdir(exist_ok=True)
     lines = ["v1", '{"batchWatermarkMs":0}', *map(json.dumps, offsets)]
-    (checkpoint / "offsets" / str(batch)).write_text("\n".join(lines))
+    whole(checkpoint / "offsets" / str(batch), "\n".join(lines))
     (checkpoint / "offsets" / f".{batch}.crc").write_bytes(b"\x00")
     if commit:
-        (checkpoint / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+        whole(checkpoint / "commits" / str(batch), 'v1\n{"nextBatchWatermarkMs":0}')
+
+
+def whole(file: Path, text: str) -> None:
+    """A file that is never there in part, as a query that runs may look."""
+    written = file.with_name(f".{file.name}.tmp")
+    written.write_text(text)
+    written.replace(file)
 
 
 def test_the_newest_commit_says_how_far_a_query_has_come(tmp_path: Path) -> None:
