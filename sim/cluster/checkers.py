@@ -44,7 +44,7 @@ class ClusterDeliveryChecker(Checker):
         """Check one delivery against all that is known of its message."""
         done = copy.settled in (SETTLED, SETTLED_FOR_GOOD)
         if copy.holder is not holder:
-            self._world.taken(copy, self._world.now_ms())
+            self._world.taken(copy, self._world.now_ms(), holder)
         counted = copy.rejected
         if self._world.faults.group_size < MEMBERS_NEVER_ALONE:
             # As for one node: a sole member hands out ahead of its disk.

@@ -323,7 +323,20 @@ class Ledger:
             if applied != known.applied:
                 self._applied(site, node, member, known, applied)
                 known.applied = applied
+                if group_id == METADATA_GROUP and self._group(METADATA_GROUP).holed:
+                    self._unnamed(node, seen)
         self._watch_observers(site, node)
+
+    def _unnamed(self, node: Node, seen: dict[int, Seen]) -> None:
+        """Tables whose entries cannot all be seen say themselves which queues are deleted."""
+        named = {
+            int(record.group_id)
+            for tables in node.metadata.vhosts.values()
+            for record in tables.queues_in_order()
+        }
+        for group_id in seen:
+            if group_id != METADATA_GROUP and group_id not in named:
+                self._group(group_id).deleted = True
 
     def _watch_observers(self, site: Site, node: Node) -> None:
         """Compare what observers have with what its entries give.

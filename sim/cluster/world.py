@@ -101,6 +101,28 @@ class Doubt:
 
 
 @final
+class Untold:
+    """Who seems to have held a message for too long, and is not told yet.
+
+    Attributes:
+        holder: Who had it when another one got it.
+        taker: That one, if there is one. If it is told that it held messages for too long, this
+            may have been one of them, sent to it before the holder had it.
+    """
+
+    def __init__(self, holder: Holder, taker: Holder | None) -> None:
+        self.holder = holder
+        self.taker = taker
+        self._told = holder.told
+        self._taker_told = 0 if taker is None else taker.told
+
+    def lasts(self) -> bool:
+        """Whether that is so still."""
+        explained = self.taker is not None and self.taker.told != self._taker_told
+        return self.holder.alive and self.holder.told == self._told and not explained
+
+
+@final
 class ClusterWorld(Stage):
     """See the module's head.
 
@@ -157,8 +179,7 @@ class ClusterWorld(Stage):
         self._cut: list[SimConnection] = []
         """Those whose clients are gone, which their nodes do not know."""
         self._replaced = False
-        self._untold: list[tuple[Holder, int]] = []
-        """Who held messages for too long, and how often they had been told by then."""
+        self._untold: list[Untold] = []
         self.wall_jumps = CLOCK in self.faults.faults
         self._alarm_step = -1
         self._gone: dict[str, set[int]] = {}
@@ -522,8 +543,13 @@ class ClusterWorld(Stage):
                         _take_back(actor)
                     return
 
-    def taken(self, copy: Copy, now_ms: int) -> None:
+    def taken(self, copy: Copy, now_ms: int, taker: Holder | None = None) -> None:
         """A message had gone to another one by then; who had it before may not know yet.
+
+        Args:
+            copy: The message.
+            now_ms: When it was found to have gone.
+            taker: Who got it, if anybody.
 
         Raises:
             Violation: Whoever has it cannot have held it for too long.
@@ -531,9 +557,9 @@ class ClusterWorld(Stage):
         if copy.holder is not None:
             self.closed_unread(copy.holder)
         if copy.holder is not None and copy.holder.alive and copy.queue.timeout_ms >= 0:
-            self._timed_out(copy, copy.holder, now_ms)
+            self._timed_out(copy, copy.holder, now_ms, taker)
 
-    def _timed_out(self, copy: Copy, holder: Holder, now_ms: int) -> None:
+    def _timed_out(self, copy: Copy, holder: Holder, now_ms: int, taker: Holder | None) -> None:
         if not self._may_be_held_too_long(copy, now_ms):
             held_ms = now_ms - copy.message.sent_ms
             raise Violation(
@@ -543,7 +569,7 @@ class ClusterWorld(Stage):
             for actor in connection.users():
                 if isinstance(actor, Receiver) and actor.holder is holder:
                     if copy not in actor.told_of:
-                        self._untold.append((holder, holder.told))
+                        self._untold.append(Untold(holder, taker))
                     actor.void |= {tag for tag, held in actor.held.items() if held is copy}
                     actor.doubted.add(copy)
                     copy.holder = None
@@ -557,7 +583,7 @@ class ClusterWorld(Stage):
         """
         if not self._may_be_held_too_long(copy, self.now_ms()):
             return False
-        self._untold.append((receiver.holder, receiver.holder.told))
+        self._untold.append(Untold(receiver.holder, None))
         self.count("messages sent when they were held too long")
         return True
 
@@ -567,8 +593,7 @@ class ClusterWorld(Stage):
 
     def all_told(self) -> bool:
         """Whether all who held messages for too long know."""
-        untold = self._untold
-        self._untold = [each for each in untold if each[0].alive and each[0].told == each[1]]
+        self._untold = [untold for untold in self._untold if untold.lasts()]
         return not self._untold
 
     def take_back(self, site: str, queue: str) -> None:
