@@ -6,7 +6,7 @@ import pytest
 
 from warren import queue_types
 from warren.errors import CorruptRecord, StorageError
-from warren.metadata import commands
+from warren.metadata import commands, encoding
 from warren.metadata.arguments import HONOURED_ARGUMENTS
 from warren.metadata.policies import APPLY_TO
 from warren.queue_types import TYPES
@@ -24,13 +24,13 @@ def test_a_declare_can_be_stored_of_each_type_that_there_is() -> None:
     """Its decoder names them literally; any other value is damage."""
     for each in TYPES.values():
         declare = commands.DeclareQueue("/", "q", each.name, True, False, 0, {}, 1, "n")
-        payload = commands.encode(declare)
+        payload = encoding.encode(declare)
         if each.supported:
-            decoded = commands.decode(payload)
+            decoded = encoding.decode(payload)
             assert isinstance(decoded, commands.DeclareQueue) and decoded.kind == each.name
         else:
             with pytest.raises(CorruptRecord):
-                commands.decode(payload)
+                encoding.decode(payload)
 
 
 def test_what_is_honoured_means_something_to_a_type() -> None:

@@ -317,7 +317,7 @@ AMQP_KNOWN: dict[str, set[str]] = {
     },
     # The errors' neutral base.
     "errors.py": {"ProtocolError"},
-    "metadata/commands.py": {"ProtocolError"},
+    "metadata/encoding.py": {"ProtocolError"},
     # One of the flavours of records is AMQP 0-9-1's.
     "message/flavours.py": {
         "warren.message.amqp091.converted",
@@ -383,7 +383,7 @@ TYPE_NAMES = {"classic", "quorum", "stream"}
 
 TYPES_KNOWN: dict[str, set[str]] = {
     # The wire format of a declare, whose decoder wants its values literally.
-    "metadata/commands.py": {"classic", "quorum"},
+    "metadata/encoding.py": {"classic", "quorum"},
 }
 """What modules elsewhere may know of them, each for its reason; nothing is to be added."""
 

@@ -34,7 +34,7 @@ from sim.model import NEVER, Message, QueueState, Violation
 from sim.room import check_room
 from warren.errors import CorruptRecord
 from warren.log.batch import KIND_COMMAND, Batch, Header
-from warren.metadata import commands
+from warren.metadata import commands, encoding
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
 from warren.node.node import Node
@@ -146,7 +146,7 @@ class Group:
         if self.id == METADATA_GROUP:
             self.outcome = Outcome()
             if batch.session != RAFT_SESSION:
-                self._apply_change(index, commands.decode(batch.body()))
+                self._apply_change(index, encoding.decode(batch.body()))
             state = self._tables.snapshot()
         else:
             if batch.kind != KIND_COMMAND:
@@ -197,7 +197,7 @@ class Group:
             for at, entry in enumerate(self.entries[:index], 1):
                 batch = batch_of(entry)
                 if batch.session != RAFT_SESSION:
-                    tables.apply(at, commands.decode(batch.body()))
+                    tables.apply(at, encoding.decode(batch.body()))
             return f"{state!r}, not {tables.snapshot()!r}"
         found, wanted = Fifo(NOT_SET_UP, False), Fifo(NOT_SET_UP, False)
         found.restore(state)

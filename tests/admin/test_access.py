@@ -13,7 +13,7 @@ from tests.node.pair import Pair
 from warren.admin.service.service import AdminService
 from warren.errors import ACCESS_REFUSED, NO_MAJORITY, NOT_FOUND, PRECONDITION_FAILED, CorruptRecord
 from warren.limits import DESCRIPTION_BYTES_MAX, PATTERN_BYTES_MAX, TAGS_MAX
-from warren.metadata import commands
+from warren.metadata import commands, encoding
 from warren.metadata.foreign_checks import foreign_command
 from warren.versions import ACCESS
 
@@ -320,4 +320,4 @@ def test_another_node_has_nothing_logged_that_would_be_refused_here(
     command: commands.Command,
 ) -> None:
     with pytest.raises(CorruptRecord):
-        foreign_command(commands.encode(command))
+        foreign_command(encoding.encode(command))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warren.ids import of_life
-from warren.metadata import commands
+from warren.metadata import commands, encoding
 from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine, Outcome
 from warren.metadata.tables import NO_OWNER, MemberRecord, QueueRecord
@@ -25,7 +25,7 @@ class Cluster:
     def apply(self, command: Command) -> Outcome:
         before = self.machine.state_hash()
         index = self.machine.applied_index
-        decoded = commands.decode(commands.encode(command))
+        decoded = encoding.decode(encoding.encode(command))
         outcome = self.machine.apply(index + 1, decoded)
         if not outcome.changed:
             self.machine.applied_index = index

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from warren.errors import CorruptRecord
-from warren.metadata import commands
-from warren.metadata.commands import FORMS, VERSION, Command
+from warren.metadata import commands, encoding
+from warren.metadata.commands import Command
+from warren.metadata.encoding import FORMS, VERSION
 from warren.metadata.tables import MemberRecord
 
 FORMAT = Path(__file__).parents[2] / "docs" / "formats" / "metadata.md"
@@ -122,21 +123,21 @@ def attributes(command: Command) -> dict[str, object]:
     found = {name: getattr(command, name) for name in dir(command) if not name.startswith("_")}
     found = {name: value for name, value in found.items() if not callable(value)}
     if "members" in found:
-        found["members"] = commands.member_rows(found["members"])
+        found["members"] = encoding.member_rows(found["members"])
     return found
 
 
 @pytest.mark.parametrize(("command", "written"), WRITTEN, ids=lambda value: type(value).__name__)
 def test_bytes_are_those_of_earlier_releases(command: Command, written: str) -> None:
-    assert commands.encode(command).hex() == written
-    decoded = commands.decode(bytes.fromhex(written))
+    assert encoding.encode(command).hex() == written
+    decoded = encoding.decode(bytes.fromhex(written))
     assert type(decoded) is type(command)
     assert attributes(decoded) == attributes(command)
 
 
 @pytest.mark.parametrize(("command", "row"), EARLIER)
 def test_what_earlier_releases_left_out_has_a_meaning(command: Command, row: list[object]) -> None:
-    decoded = commands.decode(msgspec.msgpack.encode([VERSION, *row]))
+    decoded = encoding.decode(msgspec.msgpack.encode([VERSION, *row]))
     assert type(decoded) is type(command)
     assert attributes(decoded) == attributes(command)
 
@@ -152,7 +153,7 @@ def test_every_command_is_written_here_and_drawn_in_the_format() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.command.__name__)
-def test_no_other_number_of_fields_is_a_command(form: commands.Form) -> None:
+def test_no_other_number_of_fields_is_a_command(form: encoding.Form) -> None:
     """Those of earlier releases excepted, which had fewer."""
     whole = next(written for command, written in WRITTEN if type(command) is form.command)
     row = msgspec.msgpack.decode(bytes.fromhex(whole))
@@ -160,4 +161,4 @@ def test_no_other_number_of_fields_is_a_command(form: commands.Form) -> None:
     for count in range(2, len(row) + 2):
         if count not in known:
             with pytest.raises(CorruptRecord):
-                commands.decode(msgspec.msgpack.encode([*row, 1][:count]))
+                encoding.decode(msgspec.msgpack.encode([*row, 1][:count]))

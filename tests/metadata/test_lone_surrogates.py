@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warren.errors import Refusal
-from warren.metadata import commands
+from warren.metadata import commands, encoding
 
 BAD = "a\ud800"
 
@@ -23,4 +23,4 @@ BAD = "a\ud800"
 )
 def test_text_that_is_not_utf_8_is_refused_and_shown(command: commands.Command) -> None:
     with pytest.raises(Refusal, match=r"'a\\ud800' is not valid UTF-8"):
-        commands.encode(command)
+        encoding.encode(command)

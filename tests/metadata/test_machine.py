@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from warren.errors import Refusal, StorageError
 from warren.limits import BINDINGS_AT_ONCE_MAX, QUEUES_AT_ONCE_MAX
-from warren.metadata import commands
+from warren.metadata import commands, encoding
 from warren.metadata.commands import Command
 from warren.metadata.machine import MetadataMachine, Outcome
 from warren.metadata.passwords import MD5, SHA256, SHA512, hash_password, password_matches
@@ -339,9 +339,9 @@ def outline(outcome: Outcome) -> list[object]:
 
 @given(HISTORIES)
 def test_same_commands_give_the_same_state_and_bytes(history: list[Command]) -> None:
-    decoded = [commands.decode(commands.encode(command)) for command in history]
-    encoded = [commands.encode(command) for command in history]
-    assert [commands.encode(command) for command in decoded] == encoded
+    decoded = [encoding.decode(encoding.encode(command)) for command in history]
+    encoded = [encoding.encode(command) for command in history]
+    assert [encoding.encode(command) for command in decoded] == encoded
     assert replay(decoded).state_hash() == replay(history).state_hash()
 
 
@@ -456,7 +456,7 @@ def test_a_snapshot_keeps_names_of_any_script() -> None:
             commands.Bind(name, name, name, False, name, table, True),
             commands.Bind(name, name, name, True, name, table, True),
         ]
-    machine = replay([commands.decode(commands.encode(command)) for command in history])
+    machine = replay([encoding.decode(encoding.encode(command)) for command in history])
     restored = MetadataMachine()
     restored.restore(machine.snapshot())
     for one in (machine, restored):
@@ -534,9 +534,9 @@ def test_only_what_is_durable_survives_a_restart(history: list[Command]) -> None
 
 
 def test_commands_of_a_later_version_are_refused() -> None:
-    newer = msgspec.msgpack.encode([commands.VERSION + 1, 1, "/"])
+    newer = msgspec.msgpack.encode([encoding.VERSION + 1, 1, "/"])
     with pytest.raises(StorageError, match="command of version 3"):
-        commands.decode(newer)
+        encoding.decode(newer)
     with pytest.raises(StorageError, match="snapshot of version 9"):
         MetadataMachine().restore(msgspec.msgpack.encode([9]))
 

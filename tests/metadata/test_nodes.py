@@ -8,7 +8,7 @@ import pytest
 from tests.metadata.cluster import UIDS, Cluster, names, shown
 from warren.errors import ClusterError, Refusal
 from warren.limits import QUEUES_AT_ONCE_MAX
-from warren.metadata import commands
+from warren.metadata import commands, encoding
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.node_checks import Needs, check_add_node, check_remove_node
 
@@ -252,7 +252,7 @@ def test_a_removal_that_comes_late_takes_no_later_node() -> None:
 
 
 def test_a_removal_of_an_older_log_names_no_uid() -> None:
-    command = commands.decode(msgspec.msgpack.encode([commands.VERSION, 16, "b", True]))
+    command = encoding.decode(msgspec.msgpack.encode([encoding.VERSION, 16, "b", True]))
     assert isinstance(command, commands.RemoveNode)
     assert (command.name, command.force, command.uid) == ("b", True, b"")
 

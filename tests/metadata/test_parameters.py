@@ -6,7 +6,7 @@ import pytest
 
 from warren.errors import NOT_FOUND, CorruptRecord, Refusal
 from warren.limits import SHORTSTR_BYTES_MAX
-from warren.metadata import commands
+from warren.metadata import commands, encoding
 from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.parameters import (
@@ -108,4 +108,4 @@ def test_what_is_not_there_cannot_be_cleared() -> None:
 )
 def test_no_node_has_such_a_parameter_logged(command: commands.Command) -> None:
     with pytest.raises(CorruptRecord):
-        foreign_command(commands.encode(command))
+        foreign_command(encoding.encode(command))

@@ -8,7 +8,8 @@ import pytest
 
 from tests.node.pair import Client, Got, Pair, Station, sealed
 from warren.message.amqp091.note import note_of
-from warren.metadata.commands import Barrier, ClearPolicy, SetPolicy, encode
+from warren.metadata.commands import Barrier, ClearPolicy, SetPolicy
+from warren.metadata.encoding import encode
 from warren.node.announcing import COMMAND_KIND
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table

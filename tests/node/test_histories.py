@@ -8,7 +8,8 @@ from tests.node.pair import Client, Pair
 from warren.errors import CorruptRecord
 from warren.limits import RECENT_MESSAGE_BYTES_MAX, RECENT_TOTAL_BYTES_MAX
 from warren.log.batch import KIND_COMMAND
-from warren.metadata.commands import KeepRecent, encode
+from warren.metadata.commands import KeepRecent
+from warren.metadata.encoding import encode
 from warren.node.histories import UNDER_WAY_MAX
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames

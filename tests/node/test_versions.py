@@ -13,7 +13,7 @@ from warren.admin.service import users
 from warren.admin.service.caller import LOCAL
 from warren.errors import Refusal, StorageError
 from warren.log.manifest import MANIFEST_PATH, decode
-from warren.metadata import commands
+from warren.metadata import commands, encoding
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.passwords import ARGON2, MD5, SCHEMES, SHA256, SHA512
 from warren.metadata.version_checks import check_version
@@ -251,7 +251,7 @@ def test_an_older_release_stops_where_the_cluster_moves_on() -> None:
     """So it comes to no command that it does not know, and leaves none out that others apply."""
     releases = Releases(OLDEST)
     pair = Pair(alone=True, configure=releases.configure)
-    pair.a.node.store.member().propose_plain(commands.encode(commands.RaiseVersion(NEWEST)))
+    pair.a.node.store.member().propose_plain(encoding.encode(commands.RaiseVersion(NEWEST)))
     pair.settle()
     assert versions(pair) == [OLDEST], "it is one of all nodes, and does not know that version"
     later = MetadataMachine()
@@ -264,11 +264,11 @@ def test_an_older_release_stops_where_the_cluster_moves_on() -> None:
 
 def test_logs_of_earlier_releases_are_read() -> None:
     """Their first entry and their nodes' starts name no cluster version."""
-    begin = commands.decode(b"\x93\x02\x0e\xc4\x01c")
+    begin = encoding.decode(b"\x93\x02\x0e\xc4\x01c")
     assert isinstance(begin, commands.BeginCluster) and begin.version == OLDEST
     for more in ([], [3, 4]):
-        row = [commands.VERSION, 17, "a", b"u", b"n", *more]
-        up = commands.decode(msgspec.msgpack.encode(row))
+        row = [encoding.VERSION, 17, "a", b"u", b"n", *more]
+        up = encoding.decode(msgspec.msgpack.encode(row))
         assert isinstance(up, commands.NodeUp) and up.version == OLDEST
         assert [up.boot, up.round] == (more or [0, 0])
 

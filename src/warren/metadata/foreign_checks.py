@@ -44,8 +44,8 @@ from warren.metadata.commands import (
     SetUserLimits,
     SetVhost,
     SetVhostLimits,
-    decode,
 )
+from warren.metadata.encoding import decode
 from warren.metadata.exchange_checks import check_exchange_arguments
 from warren.metadata.parameters import check_parameter
 from warren.metadata.patterns import Pattern, PatternError

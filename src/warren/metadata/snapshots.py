@@ -9,7 +9,7 @@ from mypy_extensions import i64
 
 from warren.metadata.access import note_bounds
 from warren.metadata.changes import add_binding, add_exchange, add_queue, binding_key
-from warren.metadata.commands import read_members
+from warren.metadata.encoding import read_members
 from warren.metadata.recent import restore_recent
 from warren.metadata.rows import array_head
 from warren.metadata.tables import (

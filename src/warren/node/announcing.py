@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.ids import LIFE_MAX, may_begin
-from warren.metadata import commands
+from warren.metadata import commands, encoding
 from warren.metadata.machine import MetadataMachine
 from warren.node.loop import Loop
 from warren.node.store import MetadataStore
@@ -75,7 +75,7 @@ class Announcer:
             if not member.raft.can_propose():
                 return
             member.propose_plain(
-                commands.encode(
+                encoding.encode(
                     commands.BeginCluster(self._random.bytes(16), settings.cluster_version_max)
                 )
             )
@@ -86,7 +86,7 @@ class Announcer:
                 settings.cluster_port,
                 member.hard_state.incarnation,
             )
-            member.propose_plain(commands.encode(add))
+            member.propose_plain(encoding.encode(add))
         if member.raft.is_leader or settings.node_name in metadata.nodes:
             up = commands.NodeUp(
                 settings.node_name,
@@ -113,7 +113,7 @@ class Announcer:
         member = self._store.member()
         common = self._metadata.common_version()
         if common > self._metadata.version and member.raft.can_propose():
-            member.propose_plain(commands.encode(commands.RaiseVersion(common)))
+            member.propose_plain(encoding.encode(commands.RaiseVersion(common)))
 
     def _ask_for_sessions(self) -> None:
         """Until the metadata gives this life of the node more sessions: ask, if it needs some."""
@@ -124,7 +124,7 @@ class Announcer:
     def _have_done(self, command: commands.Command) -> bool:
         """Have the leader log a command, which may get lost; whether it was sent off."""
         member = self._store.member()
-        payload = commands.encode(command)
+        payload = encoding.encode(command)
         if member.raft.is_leader:
             return member.propose_plain(payload)
         leader = member.raft.leader

@@ -7,7 +7,7 @@ from typing import Final, final
 from warren.errors import CorruptRecord, StorageError
 from warren.log.batch import KIND_COMMAND, KIND_TRANSIENT, Batch
 from warren.log.listener import Replayer
-from warren.metadata import commands
+from warren.metadata import commands, encoding
 from warren.metadata.machine import MetadataMachine
 from warren.node.store import METADATA_GROUP
 from warren.ports import Work
@@ -138,7 +138,7 @@ class NodeReplayer(Replayer):
             machine.restore(self.tables_state)
         try:
             for index, payload in self.tables_entries:
-                machine.apply(index, commands.decode(payload))
+                machine.apply(index, encoding.decode(payload))
         except (AssertionError, LookupError) as error:
             # Something that they build on is lost.
             raise StorageError(
@@ -148,7 +148,7 @@ class NodeReplayer(Replayer):
         nodes = list(machine.nodes)
         if METADATA_GROUP in self.groups:
             for batch in self.groups[METADATA_GROUP].pending:
-                command = commands.decode(batch.body()) if batch.session != RAFT_SESSION else None
+                command = encoding.decode(batch.body()) if batch.session != RAFT_SESSION else None
                 if isinstance(command, commands.AddNode) and command.name not in nodes:
                     nodes.append(command.name)
         if len(nodes) > 1:

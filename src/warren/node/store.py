@@ -14,7 +14,7 @@ from warren.errors import CorruptRecord, StorageError
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.log import Log
 from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
-from warren.metadata import commands
+from warren.metadata import commands, encoding
 from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
@@ -188,7 +188,7 @@ class MetadataStore(Machine):
         Raises:
             Refusal: `PRECONDITION_FAILED`, some text of it is not UTF-8.
         """
-        payload = commands.encode(command)
+        payload = encoding.encode(command)
         self.member().submit(KIND_COMMAND, 0, b"", payload, Submitted(command, change))
         self._loop.appended(True)
         self._loop.needs_turn = True
@@ -306,7 +306,7 @@ class MetadataStore(Machine):
             StorageError: A later version of Warren wrote it.
         """
         try:
-            return commands.decode(payload)
+            return encoding.decode(payload)
         except CorruptRecord as error:
             self._loop.log_warning(f"entry {index} of the tables is left out: {error}")
             return commands.Barrier()

@@ -25,7 +25,7 @@ from warren.errors import ClusterError, CorruptRecord
 from warren.ids import LIFE_MAX, may_begin
 from warren.limits import TICK_GROUPS_MAX
 from warren.log.log import Log
-from warren.metadata import commands
+from warren.metadata import commands, encoding
 from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.membership import node_with
@@ -352,7 +352,7 @@ class Membership:
             if kind == JOIN:
                 name, uid, host, port, incarnation, former_uid = content
                 asked = commands.ReplaceNode(name, former_uid, uid, host, port, incarnation)
-                foreign_command(commands.encode(asked))
+                foreign_command(encoding.encode(asked))
                 self._asked(peer, asked)
             elif kind == JOINED and isinstance(content, str):
                 self._loop.log_warning(f"node {peer} does not take this node in: {content}")
