@@ -54,6 +54,7 @@ COMPILED = (
     "server/clients.py",
     "server/disk.py",
     "server/executor.py",
+    "server/lingering.py",
     "server/node_links.py",
     "server/peer_link.py",
     "server/peers.py",

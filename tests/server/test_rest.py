@@ -33,7 +33,7 @@ class Loop:
 
 def test_what_happens_rouses_a_node_once_and_the_clock_does_not() -> None:
     loop = Loop()
-    turns = NodeTurns(cast(Any, loop), lambda status: None, lambda: True)
+    turns = NodeTurns(cast(Any, loop), lambda status: None, lambda: True, lambda: True)
     node = Pair().a.node
     turns.serve(node)
     roused: list[bool] = []

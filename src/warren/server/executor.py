@@ -129,6 +129,11 @@ class ThreadExecutor:
             self._slow_until_ns = now_ns + PROBATION_NS
             self._delay_ns = 0
 
+    @property
+    def working(self) -> bool:
+        """Whether jobs are under way on their threads, or have ended and are not reported."""
+        return self._unreported > 0
+
     def kept_ms(self) -> int:
         """How long a brief job has kept the loop by now; 0 while none does. For any thread."""
         since_ns = self._kept_since_ns

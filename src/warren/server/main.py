@@ -159,7 +159,7 @@ class Server(OperatorHost):
         """Whether the start is over: clients may come, unless an operator has asked for none."""
         self._farewell = ""
         """Why the node ends, if it is of no more use."""
-        self._turns = NodeTurns(loop, self.stop, self._heed_cluster)
+        self._turns = NodeTurns(loop, self.stop, self._heed_cluster, lambda: self._executor.working)
         self._executor = ThreadExecutor(loop, self._turns.after_jobs, self._turns.guarded)
         self._watch = StopWatch(
             lambda: self._executor.ended, STOP_STALL_SECONDS_MAX, self._stop_hung

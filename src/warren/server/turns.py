@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import final
 
 from warren.node.node import Node
+from warren.server.lingering import Lingering
 
 log = logging.getLogger("warren")
 
@@ -30,6 +31,7 @@ class NodeTurns:
         loop: asyncio.AbstractEventLoop,
         stop: Callable[[int], None],
         heed: Callable[[], bool],
+        working: Callable[[], bool],
     ) -> None:
         """Prepare; there are no turns before `serve`.
 
@@ -37,12 +39,14 @@ class NodeTurns:
             loop: The node's event loop.
             stop: Ends the process, with this exit status.
             heed: Called after each turn until it is True.
+            working: Whether threads do jobs of the node.
         """
         self._call_soon: Callable[[Callable[[], None]], object] = loop.call_soon
         self._loop: asyncio.AbstractEventLoop = loop
         self._stop: Callable[[int], None] = stop
         self._heed: Callable[[], bool] = heed
         self._heeded: bool = False
+        self._lingering: Lingering = Lingering(loop.call_soon, working, time.perf_counter_ns)
         self._node: Node | None = None
         self._planned: bool = False
         """Whether the node's turn follows the events of this round of the loop."""
@@ -79,6 +83,7 @@ class NodeTurns:
             self._note_event()
             self._run_turn(node)
             self.after_event()
+            self._lingering.turn_ended()
 
     def after_tick(self) -> None:
         """Give the node its turn now, because time has passed."""
@@ -112,6 +117,7 @@ class NodeTurns:
             return
         self._note_event()
         self._whole_turn(node)
+        self._lingering.turn_ended()
 
     def _whole_turn(self, node: Node) -> None:
         self._run_turn(node)

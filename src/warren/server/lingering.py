@@ -1,0 +1,74 @@
+"""Behind a turn the loop looks for the next event for a moment before it sleeps, where that pays.
+
+A processor that has gone to sleep takes longer to wake than a client nearby takes to answer, so
+that whoever waits for each answer (connections that open, remote calls, declarations one by one)
+waits mostly for that. But a processor that looks is not there for others: where nothing comes in
+time the next chances are let go, the more of them the oftener that was so, and so they are where
+another process was given the processor meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, final
+
+from mypy_extensions import i64
+
+LOOK_NS: Final = 50_000
+"""So long it looks."""
+TAKEN_NS: Final = 1_000_000
+"""A look that ends so much too late has had the processor taken away."""
+PASSED_OVER_MAX: Final = 127
+"""So many chances in a row are let go at most."""
+
+
+@final
+class Lingering:
+    """Of one loop."""
+
+    def __init__(
+        self,
+        call_soon: Callable[[Callable[[], None]], object],
+        working: Callable[[], bool],
+        clock_ns: Callable[[], int],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            call_soon: Has the loop call something in its next round, for which it does not sleep.
+            working: Whether another thread works for the loop, which it would hold up.
+            clock_ns: Tells nanoseconds that pass steadily.
+        """
+        self._call_soon: Callable[[Callable[[], None]], object] = call_soon
+        self._working: Callable[[], bool] = working
+        self._clock_ns: Callable[[], int] = clock_ns
+        self._looking: bool = False
+        self._until_ns: i64 = 0
+        self._passed_over: i64 = 0
+        """So many chances are let go before the next look,"""
+        self._vain: i64 = 0
+        """as many as after the last look that found nothing."""
+
+    def turn_ended(self) -> None:
+        """What an event has brought is done."""
+        if self._looking:
+            # It came while the loop looked for it.
+            self._vain = 0
+            self._until_ns = self._clock_ns() + LOOK_NS
+        elif self._passed_over > 0:
+            self._passed_over -= 1
+        elif not self._working():
+            self._looking = True
+            self._until_ns = self._clock_ns() + LOOK_NS
+            self._call_soon(self._look)
+
+    def _look(self) -> None:
+        late_ns: i64 = self._clock_ns() - self._until_ns
+        if late_ns < 0 and not self._working():
+            self._call_soon(self._look)
+            return
+        self._looking = False
+        if late_ns >= 0:
+            most: i64 = PASSED_OVER_MAX
+            self._vain = most if late_ns > TAKEN_NS else min(2 * self._vain + 1, most)
+            self._passed_over = self._vain
