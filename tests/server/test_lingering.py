@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from warren.server.lingering import LOOK_NS, PASSED_OVER_MAX, TAKEN_NS, Lingering
+from warren.server.lingering import LOOK_NS, PASSED_OVER_MAX, PAUSE_NS, TAKEN_NS, Lingering
 
 ROUND_NS = LOOK_NS // 10
 
@@ -92,8 +92,13 @@ def test_a_processor_that_others_need_is_left_to_them() -> None:
     rounds = Rounds()
     rounds.lingering.turn_ended()
     assert not rounds.go_round(LOOK_NS + TAKEN_NS + 1)
-    looks = [rounds.looks() for _ in range(PASSED_OVER_MAX + 1)]
-    assert looks == [False] * PASSED_OVER_MAX + [True]
+    taken_ns = rounds.now_ns
+    for _ in range(PASSED_OVER_MAX):
+        assert not rounds.looks()
+    rounds.now_ns = taken_ns + PAUSE_NS - 1
+    rounds.lingering.turn_ended()
+    assert not rounds.go_round(1)
+    assert rounds.looks()
 
 
 def test_threads_that_work_for_the_loop_are_not_held_up() -> None:

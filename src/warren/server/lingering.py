@@ -2,9 +2,10 @@
 
 A processor that has gone to sleep takes longer to wake than a client nearby takes to answer, so
 that whoever waits for each answer (connections that open, remote calls, declarations one by one)
-waits mostly for that. But a processor that looks is not there for others: where nothing comes in
-time the next chances are let go, the more of them the oftener that was so, and so they are where
-another process was given the processor meanwhile.
+waits mostly for that. But a processor that looks is not there for others, and a process that may
+have only so much of it uses that up: where nothing comes in time the next chances are let go, the
+more of them the oftener that was so, and where the processor was taken away meanwhile, all of some
+time (decision 83).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ LOOK_NS: Final = 50_000
 """So long it looks."""
 TAKEN_NS: Final = 1_000_000
 """A look that ends so much too late has had the processor taken away."""
+PAUSE_NS: Final = 1_000_000_000
+"""There is no look for so long after that."""
 PASSED_OVER_MAX: Final = 127
 """So many chances in a row are let go at most."""
 
@@ -48,6 +51,7 @@ class Lingering:
         """So many chances are let go before the next look,"""
         self._vain: i64 = 0
         """as many as after the last look that found nothing."""
+        self._not_before_ns: i64 = 0
 
     def turn_ended(self) -> None:
         """What an event has brought is done."""
@@ -58,17 +62,22 @@ class Lingering:
         elif self._passed_over > 0:
             self._passed_over -= 1
         elif not self._working():
-            self._looking = True
-            self._until_ns = self._clock_ns() + LOOK_NS
-            self._call_soon(self._look)
+            now_ns: i64 = self._clock_ns()
+            if now_ns >= self._not_before_ns:
+                self._looking = True
+                self._until_ns = now_ns + LOOK_NS
+                self._call_soon(self._look)
 
     def _look(self) -> None:
-        late_ns: i64 = self._clock_ns() - self._until_ns
-        if late_ns < 0 and not self._working():
-            self._call_soon(self._look)
+        now_ns: i64 = self._clock_ns()
+        if now_ns < self._until_ns:
+            if self._working():
+                self._looking = False
+            else:
+                self._call_soon(self._look)
             return
         self._looking = False
-        if late_ns >= 0:
-            most: i64 = PASSED_OVER_MAX
-            self._vain = most if late_ns > TAKEN_NS else min(2 * self._vain + 1, most)
-            self._passed_over = self._vain
+        self._vain = min(2 * self._vain + 1, PASSED_OVER_MAX)
+        self._passed_over = self._vain
+        if now_ns - self._until_ns > TAKEN_NS:
+            self._not_before_ns = now_ns + PAUSE_NS
