@@ -18,12 +18,14 @@ class Rounds:
         looked: How many rounds did not sleep.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, look_ns: int = LOOK_NS) -> None:
         self.now_ns = 0
         self.working = False
         self.looked = 0
         self._calls: list[Callable[[], None]] = []
-        self.lingering = Lingering(self._calls.append, lambda: self.working, lambda: self.now_ns)
+        self.lingering = Lingering(
+            self._calls.append, lambda: self.working, lambda: self.now_ns, look_ns
+        )
 
     def go_round(self, took_ns: int = ROUND_NS) -> bool:
         """One round; whether the next one will not sleep."""
@@ -112,3 +114,8 @@ def test_threads_that_work_for_the_loop_are_not_held_up() -> None:
     assert not rounds.go_round()
     rounds.working = False
     assert rounds.looks(), "that was not in vain"
+
+
+def test_a_loop_that_shall_not_look_never_does() -> None:
+    rounds = Rounds(look_ns=0)
+    assert not any(rounds.looks() for _ in range(1_000))

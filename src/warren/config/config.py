@@ -120,6 +120,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         raft_segment_max_entries: Taken because RabbitMQ has it; there are no segments.
         default_user, default_pass, default_vhost: Made in an empty data directory.
         loopback_users: Users that may connect from this machine only.
+        busy_wait: Whether the node may look for events for a moment before it sleeps.
         log_level: The least important level that is logged.
         cluster_host: Where other nodes reach this one; empty for the address it listens on, or the
             host in its name.
@@ -208,6 +209,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     default_pass: str = "guest"
     default_vhost: str = "/"
     loopback_users: tuple[str, ...] = ("guest",)
+    busy_wait: bool = True
     log_level: str = "info"
     cluster_host: str = ""
     cluster_port: int = 0
@@ -391,6 +393,8 @@ SETTINGS: Final = (
     Setting("log.level", "log_level", parse_level, "least important level that is logged"),
     Setting("log.console.level", "log_level", parse_level, "the same"),
     Setting("log.default.level", "log_level", parse_level, "the same"),
+    Setting("busy_wait", "busy_wait", parse_truth,
+            "false: the node sleeps at once when it has nothing to do, where processors are dear"),
     Setting("cluster.host", "cluster_host", parse_host, "where other nodes reach this one"),
     Setting("cluster.port", "cluster_port", parse_port, "port for other nodes, instead of 25672"),
     Setting("cluster_formation.begin", "cluster_begin", parse_truth,

@@ -16,7 +16,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 LOOK_NS: Final = 50_000
-"""So long it looks."""
+"""So long it looks where nobody says otherwise."""
 TAKEN_NS: Final = 1_000_000
 """A look that ends so much too late has had the processor taken away."""
 PAUSE_NS: Final = 1_000_000_000
@@ -34,6 +34,7 @@ class Lingering:
         call_soon: Callable[[Callable[[], None]], object],
         working: Callable[[], bool],
         clock_ns: Callable[[], int],
+        look_ns: int = LOOK_NS,
     ) -> None:
         """Prepare.
 
@@ -41,10 +42,12 @@ class Lingering:
             call_soon: Has the loop call something in its next round, for which it does not sleep.
             working: Whether another thread works for the loop, which it would hold up.
             clock_ns: Tells nanoseconds that pass steadily.
+            look_ns: So long it looks; 0 for never.
         """
         self._call_soon: Callable[[Callable[[], None]], object] = call_soon
         self._working: Callable[[], bool] = working
         self._clock_ns: Callable[[], int] = clock_ns
+        self._look_ns: i64 = look_ns
         self._looking: bool = False
         self._until_ns: i64 = 0
         self._passed_over: i64 = 0
@@ -58,14 +61,14 @@ class Lingering:
         if self._looking:
             # It came while the loop looked for it.
             self._vain = 0
-            self._until_ns = self._clock_ns() + LOOK_NS
+            self._until_ns = self._clock_ns() + self._look_ns
         elif self._passed_over > 0:
             self._passed_over -= 1
-        elif not self._working():
+        elif self._look_ns > 0 and not self._working():
             now_ns: i64 = self._clock_ns()
             if now_ns >= self._not_before_ns:
                 self._looking = True
-                self._until_ns = now_ns + LOOK_NS
+                self._until_ns = now_ns + self._look_ns
                 self._call_soon(self._look)
 
     def _look(self) -> None:

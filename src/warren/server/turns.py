@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import final
 
 from warren.node.node import Node
-from warren.server.lingering import Lingering
+from warren.server.lingering import LOOK_NS, Lingering
 
 log = logging.getLogger("warren")
 
@@ -32,6 +32,7 @@ class NodeTurns:
         stop: Callable[[int], None],
         heed: Callable[[], bool],
         working: Callable[[], bool],
+        busy_wait: bool = True,
     ) -> None:
         """Prepare; there are no turns before `serve`.
 
@@ -40,13 +41,16 @@ class NodeTurns:
             stop: Ends the process, with this exit status.
             heed: Called after each turn until it is True.
             working: Whether threads do jobs of the node.
+            busy_wait: Whether the loop may look for events before it sleeps.
         """
         self._call_soon: Callable[[Callable[[], None]], object] = loop.call_soon
         self._loop: asyncio.AbstractEventLoop = loop
         self._stop: Callable[[int], None] = stop
         self._heed: Callable[[], bool] = heed
         self._heeded: bool = False
-        self._lingering: Lingering = Lingering(loop.call_soon, working, time.perf_counter_ns)
+        self._lingering: Lingering = Lingering(
+            loop.call_soon, working, time.perf_counter_ns, LOOK_NS if busy_wait else 0
+        )
         self._node: Node | None = None
         self._planned: bool = False
         """Whether the node's turn follows the events of this round of the loop."""
