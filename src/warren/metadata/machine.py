@@ -160,6 +160,11 @@ class MetadataMachine:
         tables = self.vhosts.get(vhost)
         return None if tables is None else tables.exchanges.get(name)
 
+    def owns_queues(self, vhost: str, owner: i64) -> bool:
+        """Whether a connection has exclusive queues."""
+        tables = self.vhosts.get(vhost)
+        return tables is not None and owner in tables.owned
+
     def queues_of_owner(self, vhost: str, owner: i64) -> ShardedDict[QueueRecord, None]:
         """The exclusive queues of a connection, to be deleted when it ends; read only."""
         tables = self.vhosts.get(vhost)

@@ -69,6 +69,8 @@ class QueueRemovals:
 
     def delete_owned(self, vhost: str, connection: i64) -> None:
         """Delete the exclusive queues of a connection that is gone (PROP-03)."""
+        if not self._metadata.owns_queues(vhost, connection):
+            return
         self._owners_gone[(vhost, int(connection))] = None
         self._remove_more()
 
