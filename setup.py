@@ -99,8 +99,9 @@ def extensions() -> list[Any]:
     )
     if sys.platform == "linux":
         for extension in made:
-            extension.extra_compile_args += COMPILE_FLAGS
-            extension.extra_link_args += LINK_FLAGS
+            # mypyc gives all of them one list.
+            extension.extra_compile_args = [*extension.extra_compile_args, *COMPILE_FLAGS]
+            extension.extra_link_args = [*extension.extra_link_args, *LINK_FLAGS]
     say(f"translated {len(modules)} modules in {time.monotonic() - began:.0f} s")
     return made
 
