@@ -21,6 +21,7 @@ from tests.support.patience import patient
 from warren.__main__ import main
 from warren.admin.cli import asking
 from warren.admin.service.rows import MemberChange
+from warren.config.config import CLUSTER_PORT_DEFAULT
 
 SECONDS_MAX = patient(30)
 
@@ -144,6 +145,23 @@ def test_listen_errors_say_what_is_wrong(make_broker: Callable[..., Broker]) -> 
             assert broker.launch().wait(SECONDS_MAX) == 2
             assert shown in broker.log_text()
             assert "Traceback" not in broker.log_text()
+
+
+def test_a_node_whose_default_cluster_port_is_busy_can_be_asked(
+    make_broker: Callable[..., Broker],
+) -> None:
+    """Nobody named a port, so that the node goes on; commands find it by its data directory."""
+    with socket.socket() as busy:
+        busy.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError):
+            # Else somebody else has it.
+            busy.bind((HOST, CLUSTER_PORT_DEFAULT))
+            busy.listen()
+        broker = make_broker().start()
+        assert "until --cluster-port names a free port, no other node can join" in broker.log_text()
+        asked = warren("status", "--data-dir", str(broker.data_dir))
+        assert asked.returncode == 0, asked.stderr
+        assert str(broker.port) in asked.stdout
 
 
 def test_a_busy_cluster_port_is_not_remembered(make_broker: Callable[..., Broker]) -> None:

@@ -78,6 +78,7 @@ from warren.server.waiting import waits_for
 
 log = logging.getLogger("warren")
 
+LOOPBACK = "127.0.0.1"
 TICK_SECONDS = 1.0
 LOG_TICK_SECONDS = 0.05
 REST_MS = 250
@@ -378,12 +379,9 @@ class Server(OperatorHost):
             machine = self.node.metadata
             if port or self.node.membership.joining() or len(machine.nodes) > 1:
                 raise ConfigError(f"{error}; choose another port with --cluster-port") from error
-            log.warning(
-                "%s; until --cluster-port names a free port, no other node can join, and "
-                "'warren status' and the like cannot ask this one",
-                error,
-            )
-            self._identity.listens_at(("", 0))
+            log.warning("%s; until --cluster-port names a free port, no other node can join", error)
+            # Commands on this machine find the node by its data directory.
+            self._identity.listens_at((LOOPBACK, await self.network.listen(LOOPBACK, 0)))
 
     async def _get_ready(self) -> None:
         """Wait until clients may come.

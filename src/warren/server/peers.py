@@ -212,6 +212,9 @@ class PeerNetwork:
             if not self._listening:
                 raise OSError(0, "it has no address")
         except OSError as error:
+            for listening in self._listening[len(self._accepting) :]:
+                listening.close()
+            del self._listening[len(self._accepting) :]
             raise ConfigError(
                 f"cannot listen for other nodes on {host or '*'}:{port}: {error.strerror}"
             ) from error
