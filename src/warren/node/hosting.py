@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
+from warren.limits import TURN_MEMBERS_MAX
 from warren.log.log import Log
 from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
 from warren.metadata.arguments import max_priority
@@ -22,7 +23,9 @@ from warren.node.copies import Copies
 from warren.node.loop import Loop
 from warren.node.policies import QueuePolicies
 from warren.node.queues import LocalQueues, TakingOver, VirtualHost
+from warren.node.store import METADATA_GROUP
 from warren.node.timers import QueueTimers
+from warren.ports import Work
 from warren.queues.classic import ClassicQueue
 from warren.queues.fifo.machine import Fifo
 from warren.queues.lines import Line
@@ -72,6 +75,10 @@ class QueueHosting(TakingOver):
         self._begins_anew: bool = len(loop.settings.former_uid) > 0
         self._lacking: dict[int, None] = {}
         """Quorum queues that lack the copy that should be here, by group."""
+        self._doubtful: list[QueueRecord] = []
+        """Some of those: tables older than the log name them, and may not know that they went."""
+        self._tables_known: i64 = 0
+        """The last entry of the tables that the log had at the start."""
         self._replayer: NodeReplayer | None = None
         """What the log holds of queues that the metadata does not name yet."""
         self._lots: deque[Lot] = deque()
@@ -88,6 +95,7 @@ class QueueHosting(TakingOver):
     def recover(self, replayer: NodeReplayer) -> None:
         """Start the queues that the metadata names, with what the log holds of them."""
         self._replayer = replayer
+        self._tables_known = self._log.group(METADATA_GROUP).last_index
         for name, tables in self._metadata.vhosts.items():
             self._queues.vhosts[name] = VirtualHost(name)
             for record in tables.queues_in_order():
@@ -103,6 +111,9 @@ class QueueHosting(TakingOver):
             forgetting = replayer.forgetting()
             if forgetting is not None:
                 self._loop.do_in_parts(forgetting)
+        if self._doubtful:
+            self._loop.do_in_parts(Furnishing(self, self._doubtful))
+            self._doubtful = []
         self._cluster.begin(
             Beginning(
                 self._loop,
@@ -151,6 +162,12 @@ class QueueHosting(TakingOver):
         """A queue's members should be others."""
         if not self.furnish(record):
             self._keep_copy(record)
+
+    def furnish_known(self, record: QueueRecord) -> None:
+        """Begin the copy that waited for the tables, if they name its queue still."""
+        known = self._metadata.queue(record.vhost, record.name)
+        if known is not None and known.group_id == record.group_id:
+            self.furnish(known)
 
     def furnish(self, record: QueueRecord) -> bool:
         """Begin a quorum queue's copy that is to be on this node and is not; whether it was not."""
@@ -274,10 +291,29 @@ class QueueHosting(TakingOver):
 
     def _note_copy(self, record: QueueRecord) -> None:
         """Remember whether a quorum queue lacks its copy here; its members may be others."""
-        if self._queues.is_elsewhere(record) or self._copies.here(record) is not None:
-            self._lacking.pop(int(record.group_id), None)
-        else:
-            self._lacking[int(record.group_id)] = None
+        group_id = int(record.group_id)
+        if self._queues.is_elsewhere(record):
+            self._lacking.pop(group_id, None)
+        elif self._copies.here(record) is None:
+            self._lacking[group_id] = None
+        elif not self._is_doubtful(record):
+            self._lacking.pop(group_id, None)
+        elif group_id not in self._lacking:
+            self._lacking[group_id] = None
+            self._doubtful.append(record)
+
+    def _is_doubtful(self, record: QueueRecord) -> bool:
+        """Whether the log has nothing of a copy, and the tables are older than the log.
+
+        They may name a queue whose copy went with it. One that began anew, empty, could lead others
+        like it, and contradict those that have not heard of the end.
+        """
+        replayer = self._replayer
+        return (
+            replayer is not None
+            and self._metadata.applied_index < self._tables_known
+            and int(record.group_id) not in replayer.groups
+        )
 
     def _forget_proxy(self, record: QueueRecord) -> None:
         """What stood for a copy that was to come refuses; the queue is observed from now on."""
@@ -302,7 +338,7 @@ class QueueHosting(TakingOver):
             if elsewhere:
                 self._copies.leave_later(record)
                 queue = self._started(self._copies.start(record, self._replayer, None))
-            elif self._copies.here(record) is None:
+            elif self._copies.here(record) is None or self._is_doubtful(record):
                 # It is used by its member here, and refuses until there is one.
                 queue = self._proxy(record, remotes.no_line(record.node))
             else:
@@ -383,3 +419,18 @@ class QueueHosting(TakingOver):
             self._cluster.remove(i64(group_id))
             self._log.drop(group_id)
             self._loop.appended(True)
+
+
+@final
+class Furnishing(Work):
+    """Copies begin that waited until the tables knew this life of the node, some each turn."""
+
+    def __init__(self, hosting: QueueHosting, records: list[QueueRecord]) -> None:
+        self._hosting: QueueHosting = hosting
+        self._records: list[QueueRecord] = records
+
+    def go_on(self) -> bool:
+        """Begin some of them."""
+        for _ in range(min(len(self._records), TURN_MEMBERS_MAX)):
+            self._hosting.furnish_known(self._records.pop())
+        return not self._records
