@@ -88,12 +88,12 @@ class Retaken(NamedTuple):
     """What came of a retake.
 
     Attributes:
-        count: Messages of the checkout, which is open; 0 if it is not.
+        rows: Messages of the checkout, which is open; 0 if it is not.
         gone: Messages that left the queue or were with others since, for which nothing was taken.
         runs: The checkout's, or those that are gone.
     """
 
-    count: int
+    rows: int
     gone: int
     runs: Runs
 
