@@ -15,6 +15,7 @@ NO_BOUND = (1 << 63) - 1
 
 def holding(pair: Pair, client: Client, rows: int = 4) -> None:
     """Six messages are there, and a group with a lease has the first so many."""
+    pair.minds_seconds = True
     client.declare(QUEUE, kind="quorum")
     client.publish_confirmed(QUEUE, 6)
     assert acquire(client) == 1
