@@ -72,6 +72,7 @@ class Reader(Actor):
         self._fenced = False
         self._newest = 0
         self._gone = 0
+        self._had = 0
         self._lapsed = 0
         self._after = 0
         self._number = 0
@@ -118,7 +119,7 @@ class Reader(Actor):
             self._acquire()
         elif chance < 0.03:
             self._release()
-        elif chance < 0.034:
+        elif chance < 0.04:
             self._delete()
         elif self._lapsed:
             self._retake()
@@ -145,7 +146,7 @@ class Reader(Actor):
         self._fenced = False
         self._after = method.settled
         # What it had when its lease ran out, or another reader came, it may have once more.
-        self._lapsed = self._number if self._number > method.settled else 0
+        self._lapsed = self._had if self._had > method.settled else 0
         self._forget_checkout()
 
     def _passed(self) -> None:
@@ -202,7 +203,7 @@ class Reader(Actor):
         """A checkout is this reader's."""
         self.world.checkouts.checked_out(self.queue, self.group, number, runs)
         self.world.say("%s has checkout %d: %s", self.name, number, runs)
-        self._number = number
+        self._number = self._had = number
         self._unread = list(runs)
         self._rows = []
         self._whole = False
