@@ -71,6 +71,9 @@ class Reader(Actor):
         self._epoch = 0
         self._fenced = False
         self._newest = 0
+        self._gone = 0
+        self._had = 0
+        self._lapsed = 0
         self._after = 0
         self._number = 0
         self._unread: Runs = []
@@ -106,6 +109,7 @@ class Reader(Actor):
         random = self.random
         chance = random.random()
         self._newest = self.world.checkouts.epoch(self.queue, self.group)
+        self._gone = self.world.checkouts.gone(self.queue, self.group)
         if self._epoch:
             self.tolerated.add(406)
         if not self._epoch and self._fenced and chance >= 0.01:
@@ -115,6 +119,10 @@ class Reader(Actor):
             self._acquire()
         elif chance < 0.03:
             self._release()
+        elif chance < 0.04:
+            self._delete()
+        elif self._lapsed:
+            self._retake()
         elif not self._number:
             self._check_out(self._after)
         elif not self._whole:
@@ -137,6 +145,40 @@ class Reader(Actor):
         self._epoch = method.epoch
         self._fenced = False
         self._after = method.settled
+        # What it had when its lease ran out, or another reader came, it may have once more.
+        self._lapsed = self._had if self._had > method.settled else 0
+        self._forget_checkout()
+
+    def _passed(self) -> None:
+        self.world.checkouts.passed(self.queue, self.group, self._epoch, self._newest, self._gone)
+
+    def _retake(self) -> None:
+        number, self._lapsed = self._lapsed, 0
+        self.call(
+            spec.TableRetake(0, self.queue.name, self.group, self._epoch, number),
+            partial(self._retaken, number),
+        )
+
+    def _retaken(self, number: int, method: spec.Method, content: bytes) -> None:
+        if not isinstance(method, spec.TableRetakeOk):
+            raise Violation(f"{self.name}: {method.NAME} answers retake")
+        self._passed()
+        if method.count == 0:
+            self.world.count("retakes of what is gone")
+            return
+        self._has(number, decode_runs(content))
+        self.world.count("retakes")
+
+    def _delete(self) -> None:
+        self.call(spec.TableDelete(0, self.queue.name, self.group), self._deleted)
+
+    def _deleted(self, method: spec.Method, content: bytes) -> None:
+        if not isinstance(method, spec.TableDeleteOk):
+            raise Violation(f"{self.name}: {method.NAME} answers delete")
+        self.world.checkouts.deleted(self.queue, self.group, self._newest)
+        self.world.say("%s deleted %s", self.name, self.group)
+        self.world.count("groups deleted")
+        self._epoch = 0
         self._forget_checkout()
 
     def _check_out(self, after: int) -> None:
@@ -151,17 +193,17 @@ class Reader(Actor):
     def _checked_out(self, method: spec.Method, content: bytes) -> None:
         if not isinstance(method, spec.TableCheckoutOk):
             raise Violation(f"{self.name}: {method.NAME} answers checkout")
-        checkouts = self.world.checkouts
-        checkouts.passed(self.queue, self.group, self._epoch, self._newest)
+        self._passed()
         if method.count == 0:
             return
-        runs = decode_runs(content)
-        checkouts.checked_out(self.queue, self.group, method.number, runs)
-        self.world.say("%s has checkout %d: %s", self.name, method.number, runs)
         self.world.count("checkouts")
-        if method.number != self._number:
-            self._forget_checkout()
-        self._number = method.number
+        self._has(method.number, decode_runs(content))
+
+    def _has(self, number: int, runs: Runs) -> None:
+        """A checkout is this reader's."""
+        self.world.checkouts.checked_out(self.queue, self.group, number, runs)
+        self.world.say("%s has checkout %d: %s", self.name, number, runs)
+        self._number = self._had = number
         self._unread = list(runs)
         self._rows = []
         self._whole = False
@@ -228,9 +270,8 @@ class Reader(Actor):
         if not isinstance(method, spec.TableSettleOk):
             raise Violation(f"{self.name}: {method.NAME} answers settle")
         self._settling = False
-        checkouts = self.world.checkouts
-        checkouts.passed(self.queue, self.group, self._epoch, self._newest)
-        checkouts.settled_rows(self.queue, self.group, self._number, self._rows)
+        self._passed()
+        self.world.checkouts.settled_rows(self.queue, self.group, self._number, self._rows)
         self.world.say("%s settled checkout %d", self.name, self._number)
         self.world.count("checkouts settled")
         self._after = self._number
@@ -242,7 +283,7 @@ class Reader(Actor):
     def _released(self, method: spec.Method, content: bytes) -> None:
         if not isinstance(method, spec.TableReleaseOk):
             raise Violation(f"{self.name}: {method.NAME} answers release")
-        self.world.checkouts.passed(self.queue, self.group, self._epoch, self._newest)
+        self._passed()
         self.world.count("releases")
         self._forget_checkout()
 

@@ -3,7 +3,8 @@
 - Whatever checkout is answered twice under one number has the same runs both times.
 - The rows read from a checkout that was then settled are complete, in order, and are in no other
   settled checkout; nobody else holds or has settled them.
-- A call succeeds only if nobody acquired the group between the caller's acquire and the call.
+- A call succeeds only if nobody acquired or deleted the group between the caller's acquire and the
+  call. A group that is made anew has other epochs and numbers.
 
 Source: docs/formats/table-class.md.
 """
@@ -29,6 +30,7 @@ class CheckoutChecker(Checker):
         self._epochs: dict[tuple[str, str], set[int]] = {}
         self._runs: dict[tuple[str, str, int], Runs] = {}
         self._since_ms: dict[tuple[str, str, int], int] = {}
+        self._gone: dict[tuple[str, str], int] = {}
         self._owner: dict[tuple[str, int], tuple[str, int]] = {}
 
     def acquired(self, queue: QueueState, group: str, epoch: int, newest: int) -> None:
@@ -45,8 +47,27 @@ class CheckoutChecker(Checker):
         """The newest epoch that a reader was told."""
         return max(self._epochs.get((queue.name, group), {0}))
 
-    def passed(self, queue: QueueState, group: str, epoch: int, newest: int) -> None:
-        """A call of a reader succeeded; `newest` is the newest epoch known when it was sent."""
+    def deleted(self, queue: QueueState, group: str, newest: int) -> None:
+        """The group is gone; `newest` is the newest epoch known when that was asked for."""
+        key = (queue.name, group)
+        self._gone[key] = max(newest, self._gone.get(key, 0))
+
+    def gone(self, queue: QueueState, group: str) -> int:
+        """The newest epoch that is known to be one of a group that was deleted."""
+        return self._gone.get((queue.name, group), 0)
+
+    def passed(self, queue: QueueState, group: str, epoch: int, newest: int, gone: int = 0) -> None:
+        """A call of a reader succeeded.
+
+        Args:
+            newest: The newest epoch known when it was sent.
+            gone: The newest one of a deleted group, likewise.
+        """
+        if epoch <= gone:
+            raise Violation(
+                f"group {group} of {queue.name}: a call of epoch {epoch} passed, though the group "
+                f"of epoch {gone} was deleted before it was sent"
+            )
         if epoch < newest:
             raise Violation(
                 f"group {group} of {queue.name}: a call of epoch {epoch} passed, though epoch "

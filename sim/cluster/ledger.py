@@ -164,6 +164,8 @@ class Group:
 
     def _check_leases(self, now_us: int, appended_us: int) -> None:
         """Nobody's rows are given to others before the lease on them is over."""
+        for name in self._leases.keys() - self._fifo.groups.keys():
+            del self._leases[name]
         for name, group in self._fifo.groups.items():
             now = Lease(int(group.epoch), int(group.lease_ms), int(group.seen_ms), appended_us)
             before = self._leases.get(name)

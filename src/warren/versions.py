@@ -72,6 +72,9 @@ DISCONNECTED_TIMEOUTS: Final = 4
 PARAMETERS: Final = 4
 """There are runtime parameters, of vhosts and of the whole cluster."""
 
+READER_GROUPS: Final = 4
+"""Groups of readers can be deleted, and take a checkout again whose lease ran out."""
+
 DIRECT_REPLIES: Final = 4
 """Direct replies reach channels of other nodes."""
 
@@ -95,6 +98,7 @@ FEATURES: Final = {
     "disconnected_timeouts": DISCONNECTED_TIMEOUTS,
     "parameters": PARAMETERS,
     "direct_replies": DIRECT_REPLIES,
+    "reader_groups": READER_GROUPS,
 }
 """What each version after the oldest brings, by name."""
 

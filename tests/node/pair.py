@@ -605,6 +605,7 @@ class Client:
                     spec.TableCheckoutsOk,
                     spec.TableCheckoutOk,
                     spec.TableGroupsOk,
+                    spec.TableRetakeOk,
                 ),
             ):
                 self.rows.append(body)

@@ -213,6 +213,8 @@ WAYS: dict[str, Way] = {
     "table.checkout": Way(ask(spec.TableCheckout(0, "q", "g", 1, 0, 0, 1, 1)), READS),
     "table.settle": Way(ask(spec.TableSettle(0, "q", "g", 1, 1)), READS),
     "table.release": Way(ask(spec.TableRelease(0, "q", "g", 1)), READS),
+    "table.retake": Way(ask(spec.TableRetake(0, "q", "g", 1, 1)), READS),
+    "table.delete": Way(ask(spec.TableDelete(0, "q", "g")), READS),
 }
 CELLS = [(name, right) for name, way in WAYS.items() for right in way.rights]
 

@@ -128,6 +128,8 @@ def test_topology_is_refused(method: spec.Method, text: str) -> None:
                 spec.TableCheckout(0, "q", "g", 1),
                 spec.TableSettle(0, "q", "g", 1, 1),
                 spec.TableRelease(0, "q", "g", 1),
+                spec.TableRetake(0, "q", "g", 1, 1),
+                spec.TableDelete(0, "q", "g"),
             )
         ),
     ],

@@ -128,6 +128,8 @@ TABLES = {
     "checkout": (acquired, spec.TableCheckout(0, QUEUE, "g", 1, 0, 2, 0, 99)),
     "settle": (checked_out, spec.TableSettle(0, QUEUE, "g", 1, 1)),
     "release": (checked_out, spec.TableRelease(0, QUEUE, "g", 1)),
+    "retake": (checked_out, spec.TableRetake(0, QUEUE, "g", 1, 1)),
+    "delete": (checked_out, spec.TableDelete(0, QUEUE, "g")),
     "read": (checked_out, spec.TableRead(0, QUEUE, 0, 99, 1_000_000)),
 }
 
@@ -157,6 +159,12 @@ def test_a_reader_is_told_what_came_of_its_request(name: str, size: int) -> None
     elif name == "release":
         assert isinstance(client.methods[0], spec.TableReleaseOk)
         assert int(queue.ready_count()) == 3
+    elif name == "retake":
+        (answer,) = client.methods
+        assert isinstance(answer, spec.TableRetakeOk) and answer.count == 2
+    elif name == "delete":
+        assert isinstance(client.methods[0], spec.TableDeleteOk)
+        assert int(queue.ready_count()) == 3 and not queue.fifo.groups
     else:
         assert not client.methods and len(client.rows) == 1
 

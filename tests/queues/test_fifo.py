@@ -41,6 +41,7 @@ from warren.queues.fifo.effects import (
     UNKNOWN_GROUP,
     AcquireReply,
     FencedReply,
+    GoneReply,
     LeaseReply,
     PollReply,
     PurgeReply,
@@ -100,6 +101,8 @@ class ModelGroup:
         self.lease_ms = 0
         self.seen_ms = 0
         self.open: dict[int, list[Message]] = {}
+        self.keeps = False
+        self.lapsed: dict[int, list[Message]] = {}
 
 
 class FifoMachine(RuleBasedStateMachine):
@@ -114,6 +117,7 @@ class FifoMachine(RuleBasedStateMachine):
         self.retry: tuple[str, int, int] = ("disabled", 1, 1)
         self.consumers: dict[int, ModelConsumer] = {}
         self.groups: dict[str, ModelGroup] = {}
+        self.used = 0
         self.dropped = 0
         self.died: list[tuple[int, int, int]] = []
         self.kept: list[tuple[int, int, int]] = []
@@ -677,14 +681,19 @@ class FifoMachine(RuleBasedStateMachine):
         group = self.groups.get(name)
         return 0 if group is None or stale else group.epoch
 
-    @rule(name=GROUPS, lease_ms=st.sampled_from([0, 100]))
-    def acquire(self, name: str, lease_ms: int) -> None:
+    @rule(name=GROUPS, lease_ms=st.sampled_from([0, 100]), keeps=st.booleans())
+    def acquire(self, name: str, lease_ms: int, keeps: bool) -> None:
         """A reader takes a group over."""
-        group = self.groups.setdefault(name, ModelGroup())
+        if name not in self.groups:
+            self.groups[name] = ModelGroup()
+            self.groups[name].epoch = self.used
+            self.groups[name].settled = self.groups[name].last = self.used
+        group = self.groups[name]
         group.epoch += 1
+        group.keeps = keeps
         group.lease_ms = lease_ms
         group.seen_ms = self.now_ms
-        reply = self.apply(lambda out: commands.acquire(out, name, lease_ms))
+        reply = self.apply(lambda out: commands.acquire(out, name, lease_ms, keeps))
         assert isinstance(reply, AcquireReply)
         assert (reply.code, reply.epoch, reply.settled) == (OK, group.epoch, group.settled)
 
@@ -717,6 +726,7 @@ class FifoMachine(RuleBasedStateMachine):
             if taken:
                 group.last += 1
                 group.open[group.last] = taken
+                group.lapsed = {}
         if not taken:
             assert (reply.number, reply.count, reply.checkout) == (after, 0, None)
             return
@@ -736,6 +746,7 @@ class FifoMachine(RuleBasedStateMachine):
             for number in [n for n in sorted(group.open) if n <= up_to]:
                 del group.open[number]
                 group.settled = number
+                group.lapsed = {n: rows for n, rows in group.lapsed.items() if n > number}
         self.dispatch()
 
     @rule(name=GROUPS, stale=st.booleans())
@@ -747,6 +758,49 @@ class FifoMachine(RuleBasedStateMachine):
             self.give_up(self.groups[name])
         self.dispatch()
 
+    @rule(name=GROUPS)
+    def group_delete(self, name: str) -> None:
+        """A group is gone."""
+        reply = self.apply(lambda out: commands.group_delete(out, name))
+        group = self.groups.pop(name, None)
+        assert reply.code == (UNKNOWN_GROUP if group is None else OK)
+        if group is not None:
+            self.used = max(self.used, group.epoch, group.last)
+            self.give_up(group)
+        self.dispatch()
+
+    @rule(name=GROUPS, stale=st.booleans(), back=st.integers(0, 2))
+    def retake(self, name: str, stale: bool, back: int) -> None:
+        """A reader asks again for what its lease ran out with."""
+        epoch = self.an_epoch(name, stale)
+        group = self.groups.get(name)
+        number = max(0, group.last - back) if group is not None else 0
+        reply = self.apply(lambda out: commands.retake(out, name, epoch, number))
+        if isinstance(reply, GoneReply):
+            assert group is not None and group.epoch == epoch
+            group.seen_ms = self.now_ms
+            there = self.ready + self.returned
+            gone = [n for n, a, f in group.lapsed[number] if (n, a, f) not in there]
+            assert gone, "it could be taken"
+            found = [n for first, last in reply.gone for n in range(first, last + 1)]
+            assert found == sorted(gone)
+            return
+        if not self.allowed(name, epoch, reply):
+            return
+        assert group is not None and isinstance(reply, LeaseReply) and reply.number == number
+        if number in group.lapsed and number not in group.open:
+            rows = group.open[number] = group.lapsed.pop(number)
+            for message in rows:
+                (self.ready if message in self.ready else self.returned).remove(message)
+        held = group.open.get(number, [])
+        assert reply.count == len(held)
+        if held:
+            assert reply.checkout is not None
+            pairs = reply.checkout.messages.pairs()
+            rows_now = [n for first, last in pairs for n in range(first, last + 1)]
+            assert rows_now == [message[0] for message in held]
+        self.dispatch()
+
     @rule(name=GROUPS, passed_ms=st.sampled_from([1, 60, 200]), knows=st.booleans())
     def expire(self, name: str, passed_ms: int, knows: bool) -> None:
         """The node thinks that a lease ran out, which it may not know was renewed."""
@@ -756,15 +810,18 @@ class FifoMachine(RuleBasedStateMachine):
         if group is not None and knows and 0 < group.lease_ms < self.now_ms - group.seen_ms:
             group.epoch += 1
             group.lease_ms = 0
-            self.give_up(group)
+            self.give_up(group, group.keeps)
         self.apply(lambda out: commands.expire(out, name, seen_ms))
         self.dispatch()
 
-    def give_up(self, group: ModelGroup) -> None:
-        """What a group holds returns."""
-        self.put_back(
-            [(n, a + 1, f + 1) for number in sorted(group.open) for n, a, f in group.open[number]]
-        )
+    def give_up(self, group: ModelGroup, lapses: bool = False) -> None:
+        """What a group holds returns; if its lease ran out, it remembers that."""
+        back = {
+            number: [(n, a + 1, f + 1) for n, a, f in group.open[number]]
+            for number in sorted(group.open)
+        }
+        self.put_back([message for rows in back.values() for message in rows])
+        group.lapsed = {**group.lapsed, **back} if lapses else {}
         group.open = {}
 
     # --- what always holds ----------------------------------------------------------------------

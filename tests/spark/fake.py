@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from warren.client.messages import Returned
-from warren.client.table import Acquired, Batches, Checkout, OpenCheckout, Status
+from warren.client.table import Acquired, Batches, Checkout, OpenCheckout, Retaken, Status
 from warren.log.batch import FORMAT_VERSION
 from warren.spark.broker import Session
 from warren.wire.amqp091.errors import ChannelException
@@ -72,6 +72,13 @@ class FakeGroup:
     settled: int = 0
     last: int = 0
     open: dict[int, list[int]] = field(default_factory=dict)
+    lapsed: dict[int, list[int]] = field(default_factory=dict)
+
+    def lapse(self, queue: FakeQueue) -> None:
+        """The lease runs out."""
+        self.epoch += 1
+        self.lapsed, self.open = self.open, {}
+        queue.ready = sorted(queue.ready + [n for rows in self.lapsed.values() for n in rows])
 
 
 @dataclass
@@ -231,6 +238,18 @@ class FakeConnection:
         state = self._group(q, group, epoch)
         for number in list(state.open):
             q.ready = sorted(q.ready + state.open.pop(number))
+
+    def retake(self, queue: str, group: str, epoch: int, number: int) -> Retaken:
+        q = self._queue("retake", queue)
+        state = self._group(q, group, epoch)
+        wanted = state.lapsed.get(number, [])
+        gone = [each for each in wanted if each not in q.ready]
+        if gone:
+            return Retaken(0, len(gone), runs_of(gone))
+        if wanted:
+            q.ready = [each for each in q.ready if each not in wanted]
+            state.open[number] = state.lapsed.pop(number)
+        return Retaken(len(wanted), 0, runs_of(wanted))
 
     def status(self, queue: str, group: str = "") -> Status:
         q = self._queue("status", queue)

@@ -23,6 +23,7 @@ from warren.__main__ import main
 from warren.client import PERSISTENT, Connection, connect
 from warren.spark import archiving
 from warren.spark.archiving import ArchiveProgress, NotArchived, QueueArchive, archived_files
+from warren.spark.broker import Fenced
 from warren.spark.queue_rows import Drain, read_queue
 
 #: Runs `warren archive` in files of four rows and has it die at one of its steps, by its number:
@@ -352,6 +353,25 @@ def test_groups_are_shown_and_settled_by_a_checkpoint(
     assert connection.channel().queue_declare(queue, passive=True).messages == 2
     log(tmp_path, 1, {**offset, queue: 9})
     assert main(settle) == 1
-    assert "which the queue does not know" in capsys.readouterr().err
+    assert "the queue does not know it" in capsys.readouterr().err
+    with Drain(queue, "g", broker.url) as drain:
+        assert drain.take() is not None
+        assert main(["groups", "release", queue, "g", *where]) == 0
+        said = capsys.readouterr().out
+        assert "2 messages are back in the queue" in said and "0 open with 0 messages" in said
+        with pytest.raises(Fenced, match="another query took over"):
+            drain.take()
+    with Drain(queue, "g", broker.url) as drain:
+        taken = drain.take()
+        assert taken is not None
+        assert main(["groups", "delete", queue, "g", *where]) == 0
+        assert "2 messages are back in the queue" in capsys.readouterr().out
+        with pytest.raises(Fenced, match="is gone: it was deleted"):
+            drain.settle(taken)
+    assert connection.channel().queue_declare(queue, passive=True).messages == 2
+    assert main(["groups", "list", queue, *where]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+    assert main(["groups", "delete", queue, "g", *where]) == 2
+    assert f"queue '{queue}' has no group 'g'" in capsys.readouterr().err
     assert main(["groups", "list", "nowhere", *where]) == 1
     assert "no queue 'nowhere'" in capsys.readouterr().err

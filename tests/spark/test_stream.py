@@ -356,7 +356,7 @@ def test_an_old_copy_of_a_checkpoint_is_refused() -> None:
 
 def test_a_checkpoint_of_a_queue_made_anew_is_refused() -> None:
     reader = Query(filled(6).connect, Checkpoint()).reader
-    with pytest.raises(RowsLost, match="which the queue does not know"):
+    with pytest.raises(RowsLost, match="is not open any more: the queue does not know it"):
         reader.latestOffset({"q": 4}, reader.getDefaultReadLimit())
 
 
@@ -407,6 +407,45 @@ def test_a_logged_batch_whose_lease_ran_out_is_refused() -> None:
     broker.connect("").tables.release("q", "g", state.epoch)
     with pytest.raises(RowsLost, match="checkout 1 is not open any more"):
         Query(broker.connect, disk).run()
+
+
+@pytest.mark.parametrize("crash", ["logged", "written", "committed"])
+@pytest.mark.parametrize("strict", ["true", "false"])
+def test_a_query_that_was_stopped_past_its_lease_goes_on(crash: str, strict: str) -> None:
+    """Nobody had its rows meanwhile: it takes them again, as the same batch, and none twice."""
+    broker, disk = filled(6), Checkpoint()
+    with pytest.raises(Killed):
+        Query(broker.connect, disk, maxOffsetsPerTrigger="4").run(crash, 0)
+    q = broker.queue("q")
+    q.groups["g"].lapse(q)
+    assert q.ready == list(range(6))
+    Query(broker.connect, disk, maxOffsetsPerTrigger="4", failOnDataLoss=strict).run()
+    assert disk.rows() == bodies(6)
+    assert [each["q"] for each in disk.offsets] == [1, 2]
+    assert not q.messages
+
+
+def test_a_query_is_told_which_rows_others_had_since_its_lease_ran_out() -> None:
+    broker, disk = filled(6), Checkpoint()
+    with pytest.raises(Killed):
+        Query(broker.connect, disk).run("logged", 0)
+    q = broker.queue("q")
+    q.groups["g"].lapse(q)
+    for each in (1, 2, 5):
+        q.ready.remove(each)
+    with pytest.raises(RowsLost, match="took out, 3 of its messages: 1-2, 5;"):
+        Query(broker.connect, disk).run()
+    assert q.groups["g"].settled == 0
+
+
+def test_a_query_whose_group_is_deleted_settles_nothing() -> None:
+    broker = filled(6)
+    reader = Query(broker.connect, Checkpoint(), maxOffsetsPerTrigger="4").reader
+    assert reader.latestOffset({"q": 0}, reader.getDefaultReadLimit()) == {"q": 1}
+    del broker.queue("q").groups["g"]
+    with pytest.raises(Fenced, match="is gone: it was deleted"):
+        reader.latestOffset({"q": 1}, reader.getDefaultReadLimit())
+    assert len(broker.queue("q").messages) == 6
 
 
 def test_rows_lost_from_a_logged_batch_end_the_query() -> None:

@@ -84,6 +84,20 @@ class Status(NamedTuple):
     runs: Runs
 
 
+class Retaken(NamedTuple):
+    """What came of a retake.
+
+    Attributes:
+        rows: Messages of the checkout, which is open; 0 if it is not.
+        gone: Messages that left the queue or were with others since, for which nothing was taken.
+        runs: The checkout's, or those that are gone.
+    """
+
+    rows: int
+    gone: int
+    runs: Runs
+
+
 class GroupState(NamedTuple):
     """A group of readers of a queue.
 
@@ -186,6 +200,25 @@ class Tables:
         """Give all open checkouts of a group back to the queue."""
         reply = self._channel.call(spec.TableRelease(queue=queue, group=group, epoch=epoch))
         if not isinstance(reply, spec.TableReleaseOk):
+            raise _unexpected(reply)
+
+    def retake(self, queue: str, group: str, epoch: int, number: int) -> Retaken:
+        """Have a checkout be open again that its group had when its lease ran out.
+
+        Brokers before it close the connection; 540 or so where not all nodes know of it.
+        """
+        reply = self._channel.call(
+            spec.TableRetake(queue=queue, group=group, epoch=epoch, number=number)
+        )
+        if not isinstance(reply, spec.TableRetakeOk):
+            raise _unexpected(reply)
+        runs = decode_runs(self._channel.reply_content())
+        return Retaken(reply.count, reply.gone, runs)
+
+    def delete(self, queue: str, group: str) -> None:
+        """Have a group be gone; what it holds goes back to the queue."""
+        reply = self._channel.call(spec.TableDelete(queue=queue, group=group))
+        if not isinstance(reply, spec.TableDeleteOk):
             raise _unexpected(reply)
 
     def identify(self, queue: str) -> int:

@@ -218,9 +218,9 @@ class SessionQueue(TableQueue):
         self._purged = total
         return total - before
 
-    def acquire(self, group: str, lease_ms: i64, waiter: PendingReply) -> None:
+    def acquire(self, group: str, lease_ms: i64, kept: bool, waiter: PendingReply) -> None:
         """Have a reader take a group over; the reply has its epoch and its newest lease."""
-        super().acquire(group, lease_ms, Acquire(self, group, waiter))
+        super().acquire(group, lease_ms, kept, Acquire(self, group, waiter))
 
     def acquired(self, group: str) -> Reply | None:
         """What came of an acquire that was applied within a state; None if others came behind."""

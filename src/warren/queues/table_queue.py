@@ -101,10 +101,14 @@ class TableQueue(LoggedQueue):
 
     # Groups of readers.
 
-    def acquire(self, group: str, lease_ms: i64, waiter: PendingReply) -> None:
-        """Have a reader take a group over; the reply has its epoch and its newest lease."""
+    def acquire(self, group: str, lease_ms: i64, kept: bool, waiter: PendingReply) -> None:
+        """Have a reader take a group over; the reply has its epoch and its newest lease.
+
+        Args:
+            kept: The group may have leases again that ran out, see `retake`; all nodes know of it.
+        """
         self._before_asking()
-        commands.acquire(self._writer(), group, lease_ms)
+        commands.acquire(self._writer(), group, lease_ms, kept)
         self._ask(waiter)
 
     def checkout(
@@ -133,6 +137,18 @@ class TableQueue(LoggedQueue):
         """Have what a group holds go back."""
         self._before_asking()
         commands.group_release(self._writer(), group, epoch)
+        self._ask(waiter)
+
+    def retake(self, group: str, epoch: i64, number: i64, waiter: PendingReply) -> None:
+        """Have a group take out a lease again that ran out, if its messages are untouched."""
+        self._before_asking()
+        commands.retake(self._writer(), group, epoch, number)
+        self._ask(waiter)
+
+    def delete_group(self, group: str, waiter: PendingReply) -> None:
+        """Have a group be gone; what it holds goes back."""
+        self._before_asking()
+        commands.group_delete(self._writer(), group)
         self._ask(waiter)
 
     def refusal_in_state(self, group: str, epoch: i64) -> Reply | None:

@@ -12,7 +12,16 @@ from typing import NamedTuple, Protocol
 from warren.client import ChannelException
 from warren.client import connect as connect_client
 from warren.client.messages import Returned
-from warren.client.table import Acquired, Batches, Checkout, OpenCheckout, Runs, Status, Tables
+from warren.client.table import (
+    Acquired,
+    Batches,
+    Checkout,
+    OpenCheckout,
+    Retaken,
+    Runs,
+    Status,
+    Tables,
+)
 from warren.errors import BrokerError
 
 
@@ -39,6 +48,8 @@ class TableCalls(Protocol):
     def settle(self, queue: str, group: str, epoch: int, up_to: int) -> None: ...
 
     def release(self, queue: str, group: str, epoch: int) -> None: ...
+
+    def retake(self, queue: str, group: str, epoch: int, number: int) -> Retaken: ...
 
     def status(self, queue: str, group: str = "") -> Status: ...
 
@@ -109,6 +120,12 @@ def is_fenced(error: BaseException) -> bool:
     return isinstance(error, ChannelException) and error.code == 406 and "fenced" in error.text
 
 
+def is_unknown_group(error: BaseException) -> bool:
+    """Whether the broker refused a call because it knows of no such group: it was deleted."""
+    text = "unknown group"
+    return isinstance(error, ChannelException) and error.code == 406 and text in error.text
+
+
 def refusal_code(error: BaseException) -> int:
     """The code by which a broker refused a call; 0 for what is no refusal."""
     return int(getattr(error, "code", 0)) if isinstance(error, BrokerError) else 0
@@ -122,6 +139,7 @@ __all__ = [
     "OpenCheckout",
     "Publishing",
     "Reads",
+    "Retaken",
     "RowsLost",
     "Runs",
     "Session",
@@ -130,5 +148,6 @@ __all__ = [
     "Unconfirmed",
     "connect",
     "is_fenced",
+    "is_unknown_group",
     "refusal_code",
 ]

@@ -7,7 +7,8 @@ its commit after, and both survive a crash:
 - crash before the offset was logged: the checkout is still open and is handed out again;
 - crash before the commit was logged: the batch runs again, on the same checkout;
 - crash before the checkout was settled: the next run settles it, since the offset it starts from
-  says that the batch before was committed.
+  says that the batch before was committed;
+- a lease ran out before the next run: it takes the same checkout again, if nobody had any of it.
 
 A sink that has a batch already, by its id, skips it, and Spark commits the batch without having
 planned it. Its messages were never read, so they go back to the queue and come with a later batch.
@@ -33,6 +34,7 @@ from warren.spark.broker import (
     Status,
     TableCalls,
     is_fenced,
+    is_unknown_group,
     refusal_code,
 )
 from warren.spark.calling import PatientCaller
@@ -54,6 +56,9 @@ _PAUSE_MAX: Final = 1.0
 
 #: By which older brokers answer a method that they do not know.
 _UNKNOWN_METHOD: Final = (502, 503, 540)
+
+#: Stretches of messages that a text names.
+_NAMED_MAX: Final = 20
 
 
 class GroupReader:
@@ -170,8 +175,13 @@ class GroupReader:
         held = self._call(
             lambda tables: tables.checkouts(self._queue, self._group, after, end.number)
         )
-        if self._strict and (not held or held[-1].number != end.number):
-            raise self._lost(f"checkout {end.number} is not open any more")
+        if not held or held[-1].number != end.number:
+            settled = end.number <= self._settled
+            why = "it is settled" if settled else self._retake(end.number)
+            if not why:
+                return self.held(start, end)
+            if self._strict:
+                raise self._lost(f"checkout {end.number} is not open any more: {why}")
         return held
 
     def settle(self, up_to: Place) -> None:
@@ -252,6 +262,11 @@ class GroupReader:
         )
         numbers = [each.number for each in open_]
         self._newest = max(numbers, default=self._settled)
+        why = ""
+        if self._settled < start.number and start.number not in numbers:
+            why = self._retake(start.number)
+            if not why:
+                numbers.append(start.number)
         if not self._strict:
             return
         if self._settled > start.number:
@@ -261,9 +276,36 @@ class GroupReader:
             )
         if self._settled < start.number and start.number not in numbers:
             raise self._lost(
-                f"the checkpoint ends at checkout {start.number}, which the queue does not know: "
-                "its lease ran out and the messages went back, or the queue was made anew"
+                f"the checkpoint ends at checkout {start.number}, which is not open any more: {why}"
             )
+
+    def _retake(self, number: int) -> str:
+        """Have a checkout be open again that the group's lease ran out with; else says why not."""
+        try:
+            retaken = self._call(
+                lambda tables: tables.retake(self._queue, self._group, self._epoch, number)
+            )
+        except BrokerError as error:
+            code = refusal_code(error)
+            if code in _UNKNOWN_METHOD:
+                return "its lease ran out, and the broker is too old to take its messages again"
+            if code != 406:
+                raise
+            return f"it cannot be taken again: {error}"
+        if retaken.rows:
+            self._newest = max(self._newest, number)
+            return ""
+        if not retaken.gone:
+            return (
+                "the queue does not know it: it was given back, the group was deleted, it has "
+                "taken other messages since, or the queue was made anew"
+            )
+        named = [f"{first}-{last}" if first < last else f"{first}" for first, last in retaken.runs]
+        more = f" and {len(named) - _NAMED_MAX} stretches more" if len(named) > _NAMED_MAX else ""
+        return (
+            "its lease ran out, and since then others had, or took out, "
+            f"{retaken.gone} of its messages: {', '.join(named[:_NAMED_MAX])}{more}"
+        )
 
     def _is_ours(self, place: Place) -> bool:
         """Whether a place is of the queue that there is now, as far as is known."""
@@ -287,7 +329,7 @@ class GroupReader:
                     )
                 )
             except BrokerError as error:
-                if is_fenced(error):
+                if is_fenced(error) or is_unknown_group(error):
                     return
                 # Else the next turn comes well before the lease ends.
             finally:
@@ -308,6 +350,11 @@ class GroupReader:
         try:
             return self._caller.call(ask)
         except BrokerError as error:
+            if is_unknown_group(error):
+                raise Fenced(
+                    f"group {self._group!r} of queue {self._queue!r} is gone: it was deleted, and "
+                    "what it held is back in the queue; this query ends with nothing settled"
+                ) from error
             if not is_fenced(error):
                 raise
             raise Fenced(

@@ -1,4 +1,4 @@
-"""Repair of groups by hand: what a query that has ended for good left open.
+"""Repair of groups by hand: what a query that has ended for good left open, or all of the group.
 
 It needs neither Spark nor Arrow.
 """
@@ -48,6 +48,46 @@ def groups_of(queue: str, uri: str) -> list[GroupState]:
     options = read_options({"amqp.uri": uri, "subscribe": queue}, streaming=False)
     with connect_client(options.uris[0], "warren groups") as connection:
         return Tables(connection.channel()).groups(queue)
+
+
+def delete_group(queue: str, group: str, uri: str) -> GroupState:
+    """Have a group be gone, with what it held back in the queue; gives what it was like.
+
+    A query of the group that runs is ended by this, with nothing settled.
+
+    Raises:
+        ConfigError: The queue has no such group.
+    """
+    options = read_options({"amqp.uri": uri, "subscribe": queue}, streaming=False)
+    with connect_client(options.uris[0], "warren groups") as connection:
+        tables = Tables(connection.channel())
+        found = _found(tables, queue, group)
+        tables.delete(queue, group)
+        return found
+
+
+def release_group(queue: str, group: str, uri: str) -> GroupState:
+    """Have a group give all back that it holds, with nothing settled; gives what it was like.
+
+    A query of the group that runs is ended by this.
+
+    Raises:
+        ConfigError: The queue has no such group.
+    """
+    options = read_options({"amqp.uri": uri, "subscribe": queue}, streaming=False)
+    with connect_client(options.uris[0], "warren groups") as connection:
+        tables = Tables(connection.channel())
+        found = _found(tables, queue, group)
+        epoch = tables.acquire(queue, group, found.lease_ms).epoch
+        tables.release(queue, group, epoch)
+        return found
+
+
+def _found(tables: Tables, queue: str, group: str) -> GroupState:
+    for each in tables.groups(queue):
+        if each.name == group:
+            return each
+    raise ConfigError(f"queue '{queue}' has no group '{group}'")
 
 
 def settle_by_checkpoint(

@@ -42,7 +42,7 @@ from warren.routing.alternates import ALTERNATE_EXCHANGE
 from warren.routing.router import Router, routing_keys
 from warren.routing.terms import readable
 from warren.sharded_dict import ShardedDict
-from warren.versions import CONSUMER_TIMEOUTS, DEAD_LETTERS, EXPIRY
+from warren.versions import CONSUMER_TIMEOUTS, DEAD_LETTERS, EXPIRY, READER_GROUPS
 from warren.vhost.host import VhostHost
 from warren.vhost.pending import QueueDeclared, QueueDeleted, Resumable
 from warren.vhost.properties import check_targets
@@ -332,6 +332,18 @@ class VhostHandle:
     def notes_keys(self) -> bool:
         """Whether records may have notes, for what a BCC header named, among others."""
         return self._tables.version >= DEAD_LETTERS
+
+    def keeps_leases(self) -> bool:
+        """Whether groups of readers may have a checkout again whose lease ran out."""
+        return self._tables.version >= READER_GROUPS
+
+    def check_groups(self) -> None:
+        """See that all nodes know of groups that are deleted, or take a checkout again.
+
+        Raises:
+            Refusal: They do not.
+        """
+        check_known(self._tables, READER_GROUPS)
 
     def refuses(self, route: Route) -> bool:
         """Whether publishes to this route cannot be taken now, for want of disk space."""

@@ -21,13 +21,15 @@ def add_command(commands: Any) -> None:
     """Define its words."""
     command: Parser = commands.add_parser(
         "groups",
-        help="show what groups of readers hold of a queue, or settle it",
-        description="Show what groups of Spark's source and of archives hold of a queue, or "
-        "settle what a query has committed that will not run again.",
+        help="show what groups of readers hold of a queue, settle it or give it back",
+        description="Show what groups of Spark's source and of archives hold of a queue, settle "
+        "what a query has committed that will not run again, or give back what a group holds.",
         epilog=examples(
             "warren groups list orders",
             "warren groups show orders archiver",
             "warren groups settle orders archiver --checkpoint /data/orders-checkpoint",
+            "warren groups release orders archiver",
+            "warren groups delete orders archiver",
         ),
     )
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -37,6 +39,17 @@ def add_command(commands: Any) -> None:
         actions,
         "settle",
         "settle what a query's checkpoint says is committed; ends a query of the group that runs",
+    )
+    _action(
+        actions,
+        "release",
+        "give back what it holds, with nothing settled; ends a query of the group that runs",
+    )
+    _action(
+        actions,
+        "delete",
+        "remove it and give back what it holds; ends a query of the group that runs, and one of "
+        "its checkpoint is refused from then on",
     )
     settle.add_argument(
         "--checkpoint", metavar="DIR", required=True, help="the query's checkpointLocation"
@@ -57,11 +70,24 @@ def _action(actions: Any, name: str, text: str) -> Parser:
 def run(words: argparse.Namespace) -> int:
     """Do what the words say; returns the exit status: 0 done, 1 refused, 2 wrong words."""
     from warren.errors import BrokerError, ConfigError
-    from warren.spark.settling import group_state, groups_of, settle_by_checkpoint
+    from warren.spark.settling import (
+        delete_group,
+        group_state,
+        groups_of,
+        release_group,
+        settle_by_checkpoint,
+    )
 
     try:
         if words.action == "list":
             return show_all(groups_of(words.queue, words.uri))
+        if words.action == "delete":
+            gone = delete_group(words.queue, words.group, words.uri)
+            print(f"group '{gone.name}' is deleted; {gone.held} messages are back in the queue")
+            return 0
+        if words.action == "release":
+            found = release_group(words.queue, words.group, words.uri)
+            print(f"{found.held} messages are back in the queue")
         if words.action == "settle":
             number = settle_by_checkpoint(
                 words.queue, words.group, Path(words.checkpoint), words.uri

@@ -23,10 +23,20 @@ from warren.errors import Compacted
 from warren.limits import TABLE_READ_BYTES_MAX
 from warren.log.listener import RawReader
 from warren.ports import Work
-from warren.queues.fifo.effects import UNKNOWN_GROUP, AcquireReply, FencedReply, LeaseReply, Reply
+from warren.queues.fifo.effects import (
+    RETURNING,
+    SCATTERED,
+    UNKNOWN_GROUP,
+    AcquireReply,
+    FencedReply,
+    GoneReply,
+    LeaseReply,
+    Reply,
+)
 from warren.queues.fifo.groups import Checkout, Group
 from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.pieces import Piece, count_of, size_of
+from warren.queues.fifo.retaking import LOOKED_AT_MAX
 from warren.queues.fifo.runs import pairs_of
 from warren.queues.table_queue import TableQueue
 from warren.wire.amqp091 import spec
@@ -90,20 +100,31 @@ def handle(channel: Channel, method: spec.Method) -> None:
         queue = _queue(channel, method.queue)
         channel.send(spec.TableIdentifyOk(int(queue.group_id)))
     elif isinstance(
-        method, (spec.TableAcquire, spec.TableCheckout, spec.TableSettle, spec.TableRelease)
+        method,
+        (
+            spec.TableAcquire,
+            spec.TableCheckout,
+            spec.TableSettle,
+            spec.TableRelease,
+            spec.TableRetake,
+            spec.TableDelete,
+        ),
     ):
         queue = _queue(channel, method.queue)
         if isinstance(method, spec.TableAcquire) and not method.group:
             raise ChannelException(406, "a group needs a name")
-        _ask(queue, method, _wait(channel, queue, method))
+        if isinstance(method, (spec.TableRetake, spec.TableDelete)):
+            channel.vhost.check_groups()
+        _ask(channel, queue, method, _wait(channel, queue, method))
     else:
         raise ConnectionException(503, "unimplemented method")
 
 
-def _ask(queue: TableQueue, method: spec.Method, pending: Pending) -> None:
+def _ask(channel: Channel, queue: TableQueue, method: spec.Method, pending: Pending) -> None:
     """Have the queue's machine do what a reader wants of a group."""
     if isinstance(method, spec.TableAcquire):
-        queue.acquire(method.group, bounded(method.lease_ms), pending)
+        kept = channel.vhost.keeps_leases()
+        queue.acquire(method.group, bounded(method.lease_ms), kept, pending)
     elif isinstance(method, spec.TableCheckout):
         # The machine counts messages: a bound in bytes becomes one in those that are ready here.
         rows = ROWS_MAX if method.max_rows <= 0 else min(method.max_rows, ROWS_MAX)
@@ -121,6 +142,10 @@ def _ask(queue: TableQueue, method: spec.Method, pending: Pending) -> None:
         queue.settle_leases(method.group, bounded(method.epoch), bounded(method.up_to), pending)
     elif isinstance(method, spec.TableRelease):
         queue.release_leases(method.group, bounded(method.epoch), pending)
+    elif isinstance(method, spec.TableRetake):
+        queue.retake(method.group, bounded(method.epoch), bounded(method.number), pending)
+    elif isinstance(method, spec.TableDelete):
+        queue.delete_group(method.group, pending)
     else:
         raise AssertionError(f"{method.NAME} asks no machine")
 
@@ -130,7 +155,7 @@ def ask_again(pending: Pending) -> None:
 
     What only waited for the queue to be heard of has that now. Of a group that still has the epoch
     of the reader, the state says what came of it. An acquire, of which the queue could not tell, is
-    done once more, as if it had come only now.
+    done once more, as if it had come only now; so is a retake, which does nothing the second time.
     """
     queue = None if pending.queue is None else pending.queue.as_table()
     assert queue is not None, "the queue was asked as a table"
@@ -142,8 +167,8 @@ def ask_again(pending: Pending) -> None:
         pending.succeeded(queue.lease_in_state(request.group, epoch, after))
     elif isinstance(request, (spec.TableSettle, spec.TableRelease)):
         pending.succeeded(queue.refusal_in_state(request.group, bounded(request.epoch)) or Reply())
-    elif isinstance(request, spec.TableAcquire):
-        _ask(queue, request, pending)
+    elif isinstance(request, (spec.TableAcquire, spec.TableRetake)):
+        _ask(pending.channel, queue, request, pending)
     else:
         pending.succeeded(Reply())
 
@@ -156,7 +181,7 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
         ConnectionException: 541, this node is being given its copy of the queue anew.
     """
     if reply.code == UNKNOWN_GROUP:
-        raise ChannelException(406, "unknown group: acquire it first")
+        raise ChannelException(406, "unknown group: acquire it first, or again if it was deleted")
     if isinstance(reply, FencedReply):
         raise ChannelException(
             406, f"fenced: another reader acquired this group (its epoch is {reply.epoch})"
@@ -189,8 +214,47 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
         channel.send(spec.TableSettleOk())
     elif isinstance(request, spec.TableRelease):
         channel.send(spec.TableReleaseOk())
+    elif isinstance(request, spec.TableDelete):
+        channel.send(spec.TableDeleteOk())
+    elif isinstance(request, spec.TableRetake):
+        _retaken(channel, queue, request, reply)
     else:
         raise AssertionError(f"no answer to {request.NAME}")
+
+
+def _retaken(channel: Channel, queue: TableQueue, request: spec.TableRetake, reply: Reply) -> None:
+    """Send the answer to a retake, or ask once more while messages are still on their way back.
+
+    Raises:
+        ChannelException: 406, so much is ready that nothing is looked for in it.
+    """
+    if reply.code == RETURNING:
+        # Each entry has more of them be ready.
+        _ask(channel, queue, request, _wait(channel, queue, request))
+        return
+    if reply.code == SCATTERED:
+        raise ChannelException(
+            406,
+            f"checkout {request.number} cannot be looked for: what is ready lies in more than "
+            f"{LOOKED_AT_MAX} runs",
+        )
+    out = BytesWriter()
+    if isinstance(reply, GoneReply):
+        write_i32_be(out, i32(len(reply.gone)))
+        gone = 0
+        for first, last in reply.gone:
+            write_i64_be(out, i64(first))
+            write_i64_be(out, i64(last))
+            gone += last - first + 1
+        _send_with(channel, spec.TableRetakeOk(0, gone), out.getvalue())
+        return
+    assert isinstance(reply, LeaseReply)
+    checkout = reply.checkout
+    lists = [] if checkout is None else checkout.messages.freeze()
+    write_i32_be(out, i32(count_of(lists)))
+    for pieces in lists:
+        _write_runs(out, pieces)
+    _send_with(channel, spec.TableRetakeOk(int(reply.count), 0), out.getvalue())
 
 
 @final

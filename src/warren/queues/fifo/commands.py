@@ -29,6 +29,9 @@ big-endian:
     DELIVERED 24 first death i64, last death i64
     SUSPECT  25 session i64
     TRUST    26 session i64
+    ACQUIRE_KEPT 27 like ACQUIRE
+    RETAKE   28 epoch i64, number i64, size i32, group name
+    GDELETE  29 size i32, group name
 
 CONFIG is the first command in a classic queue's log, and the first of a quorum queue's first
 leader; later ones change settings. FREE is all that a classic queue logs of what happens to its
@@ -50,6 +53,10 @@ has what was held longer return: from cluster version 4 on, so that all members 
 
 SUSPECT says that nobody hears the node of a session: its consumers keep what they hold and get
 nothing more, until TRUST says that it is heard again, or the session is closed.
+
+ACQUIRE_KEPT is for a group that remembers what it had open when its lease ran out; RETAKE takes
+such a checkout again, if nobody had any of it since, and GDELETE has a group be gone: from cluster
+version 4 on.
 
 GO_ON changes nothing: it is an entry, and each entry has the machine hand out some more, or make
 more ready of what is on its way back.
@@ -94,13 +101,17 @@ REJECT: Final = 23
 DELIVERED: Final = 24
 SUSPECT: Final = 25
 TRUST: Final = 26
+ACQUIRE_KEPT: Final = 27
+RETAKE: Final = 28
+GROUP_DELETE: Final = 29
 
-LAST: Final = TRUST
+LAST: Final = GROUP_DELETE
 
 SETTLE_BYTES: Final = 25
 
 FIELD_BYTES: Final = bytes(
     [0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 8, 0, 16, 0, 24, 0, 32, 16, 0, 24, 16, 8, 8]
+    + [8, 16, 0]
 )
 """What follows each opcode, but for a group's name and the fields of a CONFIG."""
 CREDIT_MAX: Final = 1 << 60
@@ -212,9 +223,13 @@ def reset(out: BytesWriter) -> None:
     out.append(RESET)
 
 
-def acquire(out: BytesWriter, group: str, lease_ms: i64) -> None:
-    """A reader takes a group over."""
-    out.append(ACQUIRE)
+def acquire(out: BytesWriter, group: str, lease_ms: i64, kept: bool = False) -> None:
+    """A reader takes a group over.
+
+    Args:
+        kept: The group is to remember what it has open when its lease runs out.
+    """
+    out.append(ACQUIRE_KEPT if kept else ACQUIRE)
     write_i64_be(out, lease_ms)
     _name(out, group)
 
@@ -243,6 +258,20 @@ def group_release(out: BytesWriter, group: str, epoch: i64) -> None:
     """A reader gives its open checkouts back."""
     out.append(GROUP_RELEASE)
     write_i64_be(out, epoch)
+    _name(out, group)
+
+
+def retake(out: BytesWriter, group: str, epoch: i64, number: i64) -> None:
+    """A reader wants a checkout again that its group had open when its lease ran out."""
+    out.append(RETAKE)
+    write_i64_be(out, epoch)
+    write_i64_be(out, number)
+    _name(out, group)
+
+
+def group_delete(out: BytesWriter, group: str) -> None:
+    """A group is gone, and gives its open checkouts back."""
+    out.append(GROUP_DELETE)
     _name(out, group)
 
 
@@ -304,7 +333,7 @@ def command_end(payload: bytes, at: i64, end: i64) -> i64:
     if opcode == 0 or opcode > LAST:
         return -1
     at += 1 + i64(FIELD_BYTES[opcode])
-    if ACQUIRE <= opcode <= CONFIG:
+    if ACQUIRE <= opcode <= CONFIG or opcode >= ACQUIRE_KEPT:
         if at + 4 > end:
             return -1
         size = i64(read_i32_be(payload, at))

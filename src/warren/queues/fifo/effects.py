@@ -23,6 +23,9 @@ OK: Final = 0
 FENCED: Final = 1
 UNKNOWN_GROUP: Final = 2
 MALFORMED: Final = 3
+RETURNING: Final = 4
+SCATTERED: Final = 5
+GONE: Final = 6
 
 
 @final
@@ -133,6 +136,20 @@ class LeaseReply(Reply):
         self.number: i64 = number
         self.count: i64 = count
         self.checkout: Checkout | None = checkout
+
+
+@final
+class GoneReply(Reply):
+    """The answer to a reader who wants a checkout again of which not all is untouched.
+
+    Attributes:
+        gone: Ascending (first, last) numbers of messages that left, or that somebody has or had
+            since.
+    """
+
+    def __init__(self, gone: list[tuple[int, int]]) -> None:
+        super().__init__(GONE)
+        self.gone: list[tuple[int, int]] = gone
 
 
 @final

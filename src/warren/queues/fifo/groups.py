@@ -40,6 +40,9 @@ class Group:
         lease_ms: Given back after this long without a call; 0 means never.
         seen_ms: When it last called, by the log's timestamps.
         open: Checkouts not settled yet, in order.
+        keeps: Whether it remembers what it had open when its lease runs out.
+        lapsed: Those, in order, until it takes new messages or gives all back: their messages are
+            ready again, or were.
     """
 
     def __init__(self, name: str) -> None:
@@ -50,6 +53,8 @@ class Group:
         self.lease_ms: i64 = 0
         self.seen_ms: i64 = 0
         self.open: list[Checkout] = []
+        self.keeps: bool = False
+        self.lapsed: list[Checkout] = []
 
     def first_open(self, after: i64) -> Checkout | None:
         """The lowest open checkout with a number above `after`."""
@@ -82,15 +87,43 @@ class Group:
             return None
         self.last = checkout.number
         self.open.append(checkout)
+        self.lapsed = []
         return checkout
 
-    def give_up(self) -> list[list[Piece]]:
-        """Close all open checkouts; gives what they held. Their numbers are not used again."""
+    def give_up(self, lapses: bool) -> list[list[Piece]]:
+        """Close all open checkouts; gives what they held.
+
+        Args:
+            lapses: The lease ran out. Else their numbers are not used again.
+        """
         lists: list[list[Piece]] = []
         for checkout in self.open:
             lists.extend(checkout.messages.freeze())
+        if lapses and self.keeps:
+            for checkout in self.open:
+                at: i64 = len(self.lapsed)
+                while at > 0 and self.lapsed[at - 1].number > checkout.number:
+                    at -= 1
+                self.lapsed.insert(at, checkout)
+        else:
+            self.lapsed = []
         self.open = []
         return lists
+
+    def find_lapsed(self, number: i64) -> Checkout | None:
+        """The checkout of a number that was open when the lease ran out, if it is remembered."""
+        for checkout in self.lapsed:
+            if checkout.number == number:
+                return checkout
+        return None
+
+    def retaken(self, lapsed: Checkout, messages: RunQueue) -> Checkout:
+        """A checkout is open again, of the messages that it had, with their counters of now."""
+        self.lapsed.remove(lapsed)
+        checkout = Checkout(lapsed.number)
+        checkout.messages = messages
+        self.open.insert(self._behind(checkout.number), checkout)
+        return checkout
 
     def settle(self, up_to: i64) -> list[Checkout]:
         """All open checkouts up to a number are done with; returns them."""
@@ -99,6 +132,8 @@ class Group:
         if done:
             self.settled = done[-1].number
             del self.open[:at]
+            while self.lapsed and self.lapsed[0].number <= self.settled:
+                del self.lapsed[0]
         return done
 
     def between(self, after: i64, up_to: i64) -> list[Checkout]:
@@ -143,18 +178,23 @@ class Readers:
 
     Attributes:
         groups: All of them.
+        used: No group that was deleted had an epoch or a checkout of a higher number; a new group
+            begins behind it, so that nobody takes it for one of its name that was before.
     """
 
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
+        self.used: i64 = 0
 
-    def acquire(self, name: str, lease_ms: i64, now_ms: i64) -> Reply:
+    def acquire(self, name: str, lease_ms: i64, now_ms: i64, keeps: bool) -> Reply:
         """A reader takes a group over; replies epoch and number of the last settled checkout."""
         group = self.groups.get(name)
         if group is None:
             group = Group(name)
+            group.epoch = group.settled = group.last = self.used
             self.groups[name] = group
         group.epoch += 1
+        group.keeps = keeps
         group.lease_ms = lease_ms
         group.seen_ms = now_ms
         return AcquireReply(group.epoch, group.settled)
@@ -179,6 +219,13 @@ class Readers:
             return None
         group.epoch += 1
         group.lease_ms = 0
+        return group
+
+    def delete(self, name: str) -> Group | None:
+        """A group is gone; gives it, None if there is none."""
+        group = self.groups.pop(name, None)
+        if group is not None:
+            self.used = max(self.used, group.epoch, group.last)
         return group
 
     def held(self) -> i64:

@@ -921,7 +921,7 @@ class Fifo:
         for consumer in self.consumers.values():
             lists.extend(consumer.freeze())
         for group in self.groups.values():
-            for checkout in group.open:
+            for checkout in [*group.open, *group.lapsed]:
                 lists.extend(checkout.messages.freeze())
         return lists
 

@@ -19,6 +19,9 @@
     SCHEDULE 9 where messages wait for their time: i32 and so many runs, in the order of a heap:
                due_ms i64, first i64, count i32
     SUSPECTS 10 for each session whose node nobody hears: session i64, since when i64
+    READERS 11 the highest epoch or checkout of a deleted group i64, and for each group that
+               remembers checkouts whose lease ran out, or would: size i32 and name, and i32 and so
+               many of these: number i64, i32 and so many runs like those of a queue
 
 A build that does not know a tag refuses the snapshot, as it does one of another version.
 """
@@ -34,6 +37,7 @@ from mypy_extensions import i32, i64
 from warren.message.dead_letters import REASONS
 from warren.queues.fifo.consumers import SERVED, TIMED_OUT
 from warren.queues.fifo.cursor import Cursor
+from warren.queues.fifo.groups import Checkout, Group
 from warren.queues.fifo.locks import read_locks
 from warren.queues.fifo.pieces import Piece, count_of
 from warren.queues.fifo.runs import RUN_BYTES, Run, as_run, read_run
@@ -52,11 +56,13 @@ PURGED: Final = 7
 DELAYED: Final = 8
 SCHEDULE: Final = 9
 SUSPECTS: Final = 10
+READERS: Final = 11
 
 LATE_HEAD_BYTES: Final = 12
 LATE_RUN_BYTES: Final = 16
 DEAD_RUN_BYTES: Final = 32
 DELAYED_HEAD_BYTES: Final = 12
+LAPSED_HEAD_BYTES: Final = 12
 
 
 @final
@@ -69,6 +75,8 @@ class Parts:
             where none ever were.
         delayed: When messages are due that wait, and which, likewise.
         scheduled: Runs of messages that wait for their time, likewise.
+        readers: What `READERS` has of each group before its checkouts, and of each of those the
+            number and what was in it, likewise.
     """
 
     def __init__(self, fifo: Fifo) -> None:
@@ -76,6 +84,11 @@ class Parts:
         self.dead: list[list[list[Piece]]] = []
         self.delayed: list[tuple[int, list[list[Piece]]]] = fifo.delayed.by_time()
         self.scheduled: ScheduledRuns = fifo.schedule.frozen()
+        self.readers: list[tuple[bytes, list[tuple[int, list[list[Piece]]]]]] = []
+        self._used: i64 = fifo.readers.used
+        for group in fifo.groups.values():
+            if group.keeps:
+                self.readers.append(_lapsed(group))
         self._next_death: i64 = fifo.discards.next_death
         if self._next_death > 0:
             self.dead = fifo.discards.by_reason()
@@ -112,12 +125,18 @@ class Parts:
     def any(self) -> bool:
         """Whether there is one."""
         scheduled = self.scheduled.size > 0
-        return self._count > 0 or len(self.dead) > 0 or len(self.delayed) > 0 or scheduled
+        long = len(self.dead) > 0 or len(self.delayed) > 0 or scheduled
+        return self._count > 0 or long or self._remembers()
+
+    def _remembers(self) -> bool:
+        """Whether there is something to say of groups of readers."""
+        return self._used > 0 or len(self.readers) > 0
 
     def write(self, out: BytesWriter) -> None:
         """Append all of them, but for what is long; see `late`, `dead` and the others."""
         long = (1 if self.late else 0) + (1 if self.dead else 0) + (1 if self.delayed else 0)
-        out.append(self._count + long + (1 if self.scheduled.size > 0 else 0))
+        long += (1 if self.scheduled.size > 0 else 0) + (1 if self._remembers() else 0)
+        out.append(self._count + long)
         out.write(self._short.getvalue())
         if self.dead:
             size: i64 = 8
@@ -153,11 +172,36 @@ class Parts:
             out.append(DELAYED)
             write_i32_be(out, i32(size))
 
+    def write_readers(self, out: BytesWriter) -> None:
+        """Append the beginning of `READERS`, if there is such."""
+        if self._remembers():
+            size: i64 = 8
+            for head, checkouts in self.readers:
+                size += len(head)
+                for _, lists in checkouts:
+                    size += LAPSED_HEAD_BYTES + RUN_BYTES * count_of(lists)
+            out.append(READERS)
+            write_i32_be(out, i32(size))
+            write_i64_be(out, self._used)
+
     def _add(self, tag: i64, data: bytes) -> None:
         self._count += 1
         self._short.append(tag)
         write_i32_be(self._short, i32(len(data)))
         self._short.write(data)
+
+
+def _lapsed(group: Group) -> tuple[bytes, list[tuple[int, list[list[Piece]]]]]:
+    """What `READERS` has of a group."""
+    head = BytesWriter()
+    name = group.name.encode()
+    write_i32_be(head, i32(len(name)))
+    head.write(name)
+    write_i32_be(head, i32(len(group.lapsed)))
+    checkouts: list[tuple[int, list[list[Piece]]]] = []
+    for checkout in group.lapsed:
+        checkouts.append((int(checkout.number), checkout.messages.freeze()))
+    return head.getvalue(), checkouts
 
 
 def encode_late(out: BytesWriter, pieces: list[Piece]) -> None:
@@ -210,6 +254,8 @@ def read_parts(fifo: Fifo, cursor: Cursor) -> Iterator[None]:
                 fifo.suspects[session] = cursor.long()
         elif tag == DELAYED:
             yield from _read_delayed(fifo, cursor, end)
+        elif tag == READERS:
+            yield from _read_readers(fifo, cursor, end)
         elif tag == SCHEDULE:
             yield from fifo.schedule.read(cursor)
         else:
@@ -291,3 +337,21 @@ def _read_delayed(fifo: Fifo, cursor: Cursor, end: i64) -> Iterator[None]:
             left -= some
             for _ in range(some):
                 fifo.delayed.restore(read_run(cursor), due_ms)
+
+
+def _read_readers(fifo: Fifo, cursor: Cursor, end: i64) -> Iterator[None]:
+    fifo.readers.used = cursor.long()
+    while cursor.at < end:
+        # A group is as much as a run.
+        cursor.room -= 1
+        if cursor.room <= 0:
+            yield
+        size = cursor.count()
+        at = cursor.at
+        cursor.at = at + size
+        group = fifo.groups[cursor.data[at : at + size].decode()]
+        group.keeps = True
+        for _ in range(cursor.count()):
+            checkout = Checkout(cursor.long())
+            yield from checkout.messages.read(cursor)
+            group.lapsed.append(checkout)

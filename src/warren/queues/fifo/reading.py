@@ -11,8 +11,9 @@ from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from warren.queues.fifo import commands
-from warren.queues.fifo.effects import DONE, LeaseReply, Reply
+from warren.queues.fifo.effects import DONE, UNKNOWN_GROUP, LeaseReply, Reply
 from warren.queues.fifo.groups import Group
+from warren.queues.fifo.retaking import retake
 from warren.queues.fifo.returning import Strand
 
 if TYPE_CHECKING:
@@ -25,12 +26,19 @@ def apply_reader(fifo: Fifo, opcode: i64, payload: bytes, at: i64, now_ms: i64) 
     name_at = at + i64(commands.FIELD_BYTES[opcode])
     end = name_at + 4 + i64(read_i32_be(payload, name_at))
     name = payload[name_at + 4 : end].decode()
-    if opcode == commands.ACQUIRE:
-        return fifo.readers.acquire(name, read_i64_be(payload, at), now_ms)
+    if opcode == commands.ACQUIRE or opcode == commands.ACQUIRE_KEPT:
+        keeps = opcode == commands.ACQUIRE_KEPT
+        return fifo.readers.acquire(name, read_i64_be(payload, at), now_ms, keeps)
+    if opcode == commands.GROUP_DELETE:
+        gone = fifo.readers.delete(name)
+        if gone is None:
+            return Reply(UNKNOWN_GROUP)
+        _give_back(fifo, gone, False)
+        return DONE
     if opcode == commands.EXPIRE:
         fenced = fifo.readers.expired(name, read_i64_be(payload, at), now_ms)
         if fenced is not None:
-            _give_back(fifo, fenced)
+            _give_back(fifo, fenced, True)
         return DONE
     refusal = fifo.readers.refusal(name, read_i64_be(payload, at))
     if refusal is not None:
@@ -38,7 +46,9 @@ def apply_reader(fifo: Fifo, opcode: i64, payload: bytes, at: i64, now_ms: i64) 
     group = fifo.readers.groups[name]
     group.seen_ms = now_ms
     if opcode == commands.GROUP_RELEASE:
-        _give_back(fifo, group)
+        _give_back(fifo, group, False)
+    elif opcode == commands.RETAKE:
+        return retake(fifo, group, read_i64_be(payload, at + 8))
     elif opcode == commands.GROUP_SETTLE:
         for checkout in group.settle(read_i64_be(payload, at + 8)):
             messages = checkout.messages
@@ -72,8 +82,8 @@ def _checkout(fifo: Fifo, group: Group, after: i64, rows_max: i64, up_to: i64) -
     return LeaseReply(checkout.number, checkout.messages.count, checkout)
 
 
-def _give_back(fifo: Fifo, group: Group) -> None:
+def _give_back(fifo: Fifo, group: Group, lapses: bool) -> None:
     """Return everything a group holds; the delivery limit is not for readers."""
     count = group.held()
     fifo.held -= count
-    fifo.come_back([Strand(group.give_up(), count)], True, -1, delays=False)
+    fifo.come_back([Strand(group.give_up(lapses), count)], True, -1, delays=False)

@@ -320,6 +320,21 @@ class Ready:
             self.doubted = 0
         return taken
 
+    def cut_out(self, gone: list[tuple[int, int]]) -> None:
+        """Take messages out that are all here; looks at everything.
+
+        Args:
+            gone: Ascending pairs of first and last numbers.
+        """
+        for first, last in gone:
+            self.count -= last - first + 1
+            self.bytes -= self._sizes.of(first, last - first + 1)
+        for queue in self._all():
+            if queue.count > 0:
+                queue.cut_out(gone)
+        if self.count == 0:
+            self.doubted = 0
+
     def count_as_delivered(self, behind: i64) -> None:
         """Nobody knows which messages before a number were handed out before: all may have been."""
         assert behind >= self.doubted, "message numbers ascend"

@@ -15,7 +15,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i32, i64, mypyc_attr, u8
 
 from warren.queues.fifo.cursor import Cursor
-from warren.queues.fifo.pieces import Pack, Piece, Pieces, Stretches, pack_of
+from warren.queues.fifo.pieces import Pack, Piece, Pieces, Stretches, opened, pack_of
 
 RUN_BYTES: Final = 24
 
@@ -226,6 +226,33 @@ class RunQueue:
         taken = pieces.strike(gone)
         self.count = pieces.count
         return taken
+
+    def cut_out(self, gone: list[tuple[int, int]]) -> None:
+        """Take numbers out; what is left is joined, as it is where a snapshot is read.
+
+        Args:
+            gone: Ascending pairs of first and last numbers.
+        """
+        for pieces in self.take_all():
+            for piece in opened(pieces):
+                run = as_run(piece)
+                first = run.first
+                behind = run.first + run.count
+                low = 0
+                high = len(gone)
+                while low < high:
+                    middle = (low + high) // 2
+                    if gone[middle][1] < first:
+                        low = middle + 1
+                    else:
+                        high = middle
+                while low < len(gone) and gone[low][0] < behind:
+                    if first < gone[low][0]:
+                        self.push(first, i64(gone[low][0]) - 1, run.acquired, run.failed)
+                    first = i64(gone[low][1]) + 1
+                    low += 1
+                if first < behind:
+                    self.push(first, behind - 1, run.acquired, run.failed)
 
     def clear(self) -> None:
         """Forget all numbers."""

@@ -217,6 +217,19 @@ class StateWriter(Work):
                     if self._enough():
                         yield
                     self._runs(lists)
+            self._more.write_readers(out)
+            for head, lapsed in self._more.readers:
+                if self._enough():
+                    yield
+                out.write(head)
+                self._done += 1
+                for number, lists in lapsed:
+                    write_i64_be(out, i64(number))
+                    self._begin(lists)
+                    while lists:
+                        if self._enough():
+                            yield
+                        self._runs(lists)
 
     def _enough(self) -> bool:
         """Whether this part has come to its end."""

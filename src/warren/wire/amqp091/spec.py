@@ -2274,6 +2274,109 @@ class TableGroupsOk(Method):
         return writer.getvalue()
 
 
+@final
+class TableDelete(Method):
+    """`table.delete`."""
+
+    __slots__ = ("group", "queue", "reserved_1")
+    CLASS_ID: ClassVar[int] = 240
+    METHOD_ID: ClassVar[int] = 100
+    NAME: ClassVar[str] = "table.delete"
+    SYNCHRONOUS: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        reserved_1: int = 0,
+        queue: str = "",
+        group: str = "",
+    ) -> None:
+        self.reserved_1 = reserved_1
+        self.queue = queue
+        self.group = group
+
+    def encode(self) -> bytes:
+        writer = BytesWriter()
+        writer.write(b"\x00\xf0\x00\x64")
+        write_short(writer, self.reserved_1)
+        write_shortstr(writer, self.queue)
+        write_shortstr(writer, self.group)
+        return writer.getvalue()
+
+
+@final
+class TableDeleteOk(Method):
+    """`table.delete-ok`."""
+
+    __slots__ = ()
+    CLASS_ID: ClassVar[int] = 240
+    METHOD_ID: ClassVar[int] = 101
+    NAME: ClassVar[str] = "table.delete-ok"
+
+    def encode(self) -> bytes:
+        return b"\x00\xf0\x00\x65"
+
+
+@final
+class TableRetake(Method):
+    """`table.retake`."""
+
+    __slots__ = ("epoch", "group", "number", "queue", "reserved_1")
+    CLASS_ID: ClassVar[int] = 240
+    METHOD_ID: ClassVar[int] = 110
+    NAME: ClassVar[str] = "table.retake"
+    SYNCHRONOUS: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        reserved_1: int = 0,
+        queue: str = "",
+        group: str = "",
+        epoch: int = 0,
+        number: int = 0,
+    ) -> None:
+        self.reserved_1 = reserved_1
+        self.queue = queue
+        self.group = group
+        self.epoch = epoch
+        self.number = number
+
+    def encode(self) -> bytes:
+        writer = BytesWriter()
+        writer.write(b"\x00\xf0\x00\x6e")
+        write_short(writer, self.reserved_1)
+        write_shortstr(writer, self.queue)
+        write_shortstr(writer, self.group)
+        write_longlong(writer, self.epoch)
+        write_longlong(writer, self.number)
+        return writer.getvalue()
+
+
+@final
+class TableRetakeOk(Method):
+    """`table.retake-ok`."""
+
+    __slots__ = ("count", "gone")
+    CLASS_ID: ClassVar[int] = 240
+    METHOD_ID: ClassVar[int] = 111
+    NAME: ClassVar[str] = "table.retake-ok"
+    HAS_CONTENT: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        count: int = 0,
+        gone: int = 0,
+    ) -> None:
+        self.count = count
+        self.gone = gone
+
+    def encode(self) -> bytes:
+        writer = BytesWriter()
+        writer.write(b"\x00\xf0\x00\x6f")
+        write_longlong(writer, self.count)
+        write_longlong(writer, self.gone)
+        return writer.getvalue()
+
+
 def _decode_connection_start(
     reader: Reader,
 ) -> ConnectionStart:
@@ -2886,6 +2989,34 @@ def _decode_table_groups_ok(
     return TableGroupsOk(count)
 
 
+def _decode_table_delete(
+    reader: Reader,
+) -> TableDelete:
+    reserved_1 = reader.short()
+    queue = reader.shortstr()
+    group = reader.shortstr()
+    return TableDelete(reserved_1, queue, group)
+
+
+def _decode_table_retake(
+    reader: Reader,
+) -> TableRetake:
+    reserved_1 = reader.short()
+    queue = reader.shortstr()
+    group = reader.shortstr()
+    epoch = reader.longlong()
+    number = reader.longlong()
+    return TableRetake(reserved_1, queue, group, epoch, number)
+
+
+def _decode_table_retake_ok(
+    reader: Reader,
+) -> TableRetakeOk:
+    count = reader.longlong()
+    gone = reader.longlong()
+    return TableRetakeOk(count, gone)
+
+
 def _decode_arguments(class_id: i64, method_id: i64, reader: Reader) -> Method:
     if class_id == 60:
         if method_id == 10:
@@ -3064,6 +3195,14 @@ def _decode_arguments(class_id: i64, method_id: i64, reader: Reader) -> Method:
             return _decode_table_groups(reader)
         if method_id == 91:
             return _decode_table_groups_ok(reader)
+        if method_id == 100:
+            return _decode_table_delete(reader)
+        if method_id == 101:
+            return TableDeleteOk()
+        if method_id == 110:
+            return _decode_table_retake(reader)
+        if method_id == 111:
+            return _decode_table_retake_ok(reader)
     raise ConnectionException(503, "unimplemented method")
 
 
@@ -3182,5 +3321,9 @@ METHODS: Final[tuple[type[Method], ...]] = (
     TableIdentifyOk,
     TableGroups,
     TableGroupsOk,
+    TableDelete,
+    TableDeleteOk,
+    TableRetake,
+    TableRetakeOk,
 )
 """Every method class, by class and method id."""

@@ -1,0 +1,106 @@
+"""A group takes a checkout again that its lease ran out with, if nobody had any of it since.
+
+When the lease ran out all messages of the checkout went back, and each counts one return more.
+Those that are ready and count just that many were with nobody else meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from warren.queues.fifo.effects import RETURNING, SCATTERED, GoneReply, LeaseReply, Reply
+from warren.queues.fifo.groups import Group
+from warren.queues.fifo.pieces import count_of, opened
+from warren.queues.fifo.runs import Run, RunQueue, as_run, merge_pairs
+
+if TYPE_CHECKING:
+    from warren.queues.fifo.machine import Fifo
+
+LOOKED_AT_MAX: Final = 1 << 16
+"""Where more runs are ready, nothing is looked for among them: that would take a turn too long."""
+
+
+def retake(fifo: Fifo, group: Group, number: i64) -> Reply:
+    """Replies the open checkout of a number, or has it be open again.
+
+    Otherwise nothing changes, and the reply says why: the group knows of no such checkout (it has
+    no messages then), some are still on their way back (`RETURNING`), too much is ready to look
+    (`SCATTERED`), or some are gone (`GoneReply`).
+    """
+    found = group.first_open(number - 1)
+    if found is not None and found.number == number:
+        return LeaseReply(number, found.messages.count, found)
+    lapsed = group.find_lapsed(number)
+    if lapsed is None:
+        return LeaseReply(number, 0, None)
+    if fifo.coming.count > 0:
+        return Reply(RETURNING)
+    ready = fifo.ready.freeze()
+    if count_of(ready) + count_of(lapsed.messages.freeze()) > LOOKED_AT_MAX:
+        return Reply(SCATTERED)
+    wanted: list[tuple[int, int]] = []
+    counters: dict[int, tuple[int, int]] = {}
+    messages = RunQueue()
+    for run in lapsed.messages.runs():
+        wanted.append((int(run.first), int(run.first + run.count - 1)))
+        counters[int(run.first)] = (int(run.acquired) + 1, int(run.failed) + 1)
+        messages.push(run.first, run.first + run.count - 1, run.acquired + 1, run.failed + 1)
+    wanted.sort()
+    there: list[tuple[int, int]] = []
+    for pieces in ready:
+        for piece in opened(pieces):
+            run = as_run(piece)
+            if run.acquired > 0:
+                _untouched(run, wanted, counters, there)
+    gone = _without(wanted, merge_pairs(there))
+    if gone:
+        return GoneReply(gone)
+    fifo.ready.cut_out(merge_pairs(wanted))
+    fifo.held += messages.count
+    checkout = group.retaken(lapsed, messages)
+    return LeaseReply(number, messages.count, checkout)
+
+
+def _untouched(
+    run: Run,
+    wanted: list[tuple[int, int]],
+    counters: dict[int, tuple[int, int]],
+    there: list[tuple[int, int]],
+) -> None:
+    """Note which messages of a run are wanted, and came back as often as they are to have."""
+    first = int(run.first)
+    last = int(run.first + run.count - 1)
+    times = (int(run.acquired), int(run.failed))
+    low = 0
+    high = len(wanted)
+    while low < high:
+        middle = (low + high) // 2
+        if wanted[middle][1] < first:
+            low = middle + 1
+        else:
+            high = middle
+    while low < len(wanted) and wanted[low][0] <= last:
+        begin, end = wanted[low]
+        if counters[begin] == times:
+            there.append((max(first, begin), min(last, end)))
+        low += 1
+
+
+def _without(pairs: list[tuple[int, int]], others: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The numbers of ascending pairs that are in none of some others, which ascend, too."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    for first, last in pairs:
+        while at < len(others) and others[at][1] < first:
+            at += 1
+        turn = at
+        while turn < len(others) and others[turn][0] <= last:
+            if first < others[turn][0]:
+                found.append((first, others[turn][0] - 1))
+            first = others[turn][1] + 1
+            turn += 1
+        if first <= last:
+            found.append((first, last))
+    return merge_pairs(found)
