@@ -21,7 +21,7 @@ from warren.queues.fifo.entry import Enqueue
 from warren.queues.fifo.machine import Fifo
 from warren.queues.lost import DROPPED_MAX
 from warren.queues.paging import ResidentBatch
-from warren.queues.residents import BLOCK_BATCHES, Residents
+from warren.queues.residents import BLOCK_BATCHES, SPENT_BLOCKS, Forgetting, Residents
 
 KINDS = ("quorum", "classic")
 PART = 100
@@ -221,3 +221,16 @@ def test_batches_go_block_by_block_in_whatever_order_they_empty(step: int) -> No
     assert residents.all() == []
     residents.append(all_of_them[-1])
     assert residents.find(2 * count - 1) is all_of_them[-1]
+
+
+def test_batches_of_a_deleted_queue_go_in_parts() -> None:
+    residents = Residents()
+    for number in range(3 * SPENT_BLOCKS * BLOCK_BATCHES):
+        residents.append(resident(number))
+    work = Forgetting(residents, None)
+    left = []
+    over = False
+    while not over:
+        over = work.go_on()
+        left.append(len(residents.all()) // BLOCK_BATCHES)
+    assert left == [2 * SPENT_BLOCKS, SPENT_BLOCKS, 0]
