@@ -11,6 +11,7 @@ from warren.queues.paging import ResidentBatch
 from warren.queues.transient import EMPTY_STEPS, LET_GO_STEPS
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
+from warren.wire.amqp091.table import Table
 
 COUNT = 1_500
 LIFE_MS = 3_600_000
@@ -28,7 +29,7 @@ def pair() -> Pair:
 def client(pair: Pair) -> Client:
     """Has published messages of many priorities, each with a time to live of its own."""
     client = pair.a.client()
-    levels = {"x-max-priority": LEVELS}
+    levels: Table = {"x-max-priority": LEVELS}
     client.call(spec.QueueDeclare(0, "q", False, False, False, False, False, levels))
     method = spec.BasicPublish(0, "", "q", False, False)
     for number in range(COUNT):
