@@ -1,7 +1,7 @@
 """What the end of a long backlog costs a node: the longest turn of its event loop.
 
     python -m bench.ends [--count 1000000] [--nodes 1] [--kinds quorum,classic,transient]
-                         [--own] [--dlx] [--dir DIR] [ROW]...
+                         [--own] [--priorities 10] [--dlx] [--dir DIR] [ROW]...
 
     snapshot    the queue's state is written into the log, on every node
     purge       a client purges the queue
@@ -10,8 +10,9 @@
     delete      a client deletes the queue
 
 All rows without ROW. A queue is filled for each of them. With `--own` each message has a size, a
-priority and a time to live of its own; else they share all of that. With `--dlx` what expires or is
-dropped goes on through a dead-letter exchange, to a queue of the same kind.
+priority, of `--priorities`, and a time to live of its own; else they share all of that. With
+`--dlx` what expires or is dropped goes on through a dead-letter exchange, to a queue of the same
+kind.
 
 Nodes, steps and costs are as in `bench.queues`: the longest steps in milliseconds of the processor,
 from the request until the queue is empty and nothing is left to do. Told first is what a message
@@ -53,6 +54,7 @@ class Backlog:
         self.kind = kind
         self.count: int = words.count
         self._own: bool = words.own
+        self._priorities: int = words.priorities
         self._expires = row == "expire"
         self._end_ms = 0
         self.kept = 0
@@ -65,7 +67,7 @@ class Backlog:
             arguments["x-dead-letter-exchange"] = ""
             arguments["x-dead-letter-routing-key"] = "dead"
         if words.own and kind != "quorum":
-            arguments["x-max-priority"] = PRIORITIES
+            arguments["x-max-priority"] = self._priorities
         self._declare("q", arguments)
         self.bench.settle(SETTLE_SECONDS)
         memory = resident_bytes()
@@ -90,7 +92,7 @@ class Backlog:
             fields = PERSISTENT
             if self._own:
                 flags |= 0x0800
-                fields += bytes([at * 7 % PRIORITIES])
+                fields += bytes([at * 7 % self._priorities])
             if self._own or self._expires:
                 flags |= 0x0100
                 life_ms = end_ms - clock.monotonic_ms() + (at % SPREAD_MS if self._own else 0)
@@ -165,6 +167,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--kinds", default="quorum,classic,transient")
     parser.add_argument("--own", action="store_true")
+    parser.add_argument("--priorities", type=int, default=PRIORITIES, help="at most 255")
     parser.add_argument("--dlx", action="store_true")
     parser.add_argument("--dir", type=Path, help="where files are put (a directory of its own)")
     parser.add_argument("rows", nargs="*", metavar="ROW", help=" ".join(ROWS))

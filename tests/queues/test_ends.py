@@ -13,13 +13,15 @@ import pytest
 from librt.strings import BytesWriter
 
 import warren
+from tests.queues.test_scattered import steps
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.log.facts import PRIORITIES, SIZES
-from warren.queues.fifo.config import FAIR, Limits
+from warren.queues.fifo.config import FAIR, STRICT, Limits
 from warren.queues.fifo.entry import Enqueue
 from warren.queues.fifo.machine import Fifo
+from warren.queues.lost import DROPPED_MAX
 from warren.queues.paging import ResidentBatch
-from warren.queues.residents import BLOCK_BATCHES, Residents
+from warren.queues.residents import BLOCK_BATCHES, SPENT_BLOCKS, Forgetting, Residents
 
 KINDS = ("quorum", "classic")
 PART = 100
@@ -37,23 +39,33 @@ OWN_BYTES_MAX = 20
 RANKED_BYTES_MAX = 40
 """Of one with a priority of its own, too, so that no two of a rank follow each other."""
 
+LOST_FROM = 25_600
+LOST_LINES_MAX = 45
+"""Lines for each run of a backlog, to look at all of them, and to open chunks and go through."""
+
 
 def filled(
-    kind: str, count: int, batch: int, own: bool = True, ranked: bool = True, part: int = PART
+    kind: str,
+    count: int,
+    batch: int,
+    own: bool = True,
+    ranked: bool = True,
+    part: int = PART,
+    ranks: int = 10,
 ) -> Fifo:
     """A machine with a backlog, in batches of so many messages."""
     fifo = Fifo(-1, kind == "classic", kind == "classic")
     if ranked and kind == "classic":
-        fifo.config.max_priority = 10
+        fifo.config.max_priority = ranks
     elif ranked:
-        fifo.config.ranking = FAIR
+        fifo.config.ranking = FAIR if ranks == 10 else STRICT
     fifo.rank()
     fifo.return_max = part
     for first in range(0, count, batch):
         some = range(first, first + batch)
         sizes = [100 + (at * 13 % SPREAD if own else 0) for at in some]
-        ranks = [at * 7 % 10 if ranked else 0 for at in some]
-        facts = struct.pack(f"<I{batch}I", SIZES | PRIORITIES, *sizes) + bytes(ranks)
+        given = [at * 7 % ranks if ranked else 0 for at in some]
+        facts = struct.pack(f"<I{batch}I", SIZES | PRIORITIES, *sizes) + bytes(given)
         fifo.pass_time(fifo.now_ms + 1)
         life_ms = LIFE_MS + (first % SPREAD if own else 0)
         fifo.enqueue(Enqueue(first, batch, sum(sizes), life_ms, facts))
@@ -162,6 +174,20 @@ def test_a_priority_of_its_own_takes_some_bytes_more(kind: str, batch: int) -> N
     assert cost_of(kind, batch, own=True, ranked=True) <= RANKED_BYTES_MAX
 
 
+@pytest.mark.skipif(warren.COMPILED, reason="lines are counted in uncompiled code only")
+@pytest.mark.rule("RES-01")
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_lost_is_looked_for_once_in_a_backlog_of_many_priorities(kind: str) -> None:
+    """Where each stretch lies in another chunk, and where one takes as many as an entry may."""
+    fifo = filled(kind, LOST_FROM, 100, ranks=32)
+    apart = LOST_FROM // DROPPED_MAX
+    gone = [(number, number) for number in range(0, apart * DROPPED_MAX, apart)]
+    assert steps(lambda: fifo.free(gone)) <= LOST_FROM * LOST_LINES_MAX
+    assert fifo.ready.count == LOST_FROM - DROPPED_MAX
+    pairs = [(first, last) for first, last, _, _ in fifo.ready.quadruples()]
+    assert not any(first <= low <= last for first, last in pairs for low, _ in gone[::16])
+
+
 def resident(number: int) -> ResidentBatch:
     """A batch of two messages."""
     return ResidentBatch(
@@ -195,3 +221,16 @@ def test_batches_go_block_by_block_in_whatever_order_they_empty(step: int) -> No
     assert residents.all() == []
     residents.append(all_of_them[-1])
     assert residents.find(2 * count - 1) is all_of_them[-1]
+
+
+def test_batches_of_a_deleted_queue_go_in_parts() -> None:
+    residents = Residents()
+    for number in range(3 * SPENT_BLOCKS * BLOCK_BATCHES):
+        residents.append(resident(number))
+    work = Forgetting(residents, None)
+    left = []
+    over = False
+    while not over:
+        over = work.go_on()
+        left.append(len(residents.all()) // BLOCK_BATCHES)
+    assert left == [2 * SPENT_BLOCKS, SPENT_BLOCKS, 0]

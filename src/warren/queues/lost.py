@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 MATCHED_MAX: Final = 8_192
 """Stretches that one part finds to count still, or not to: some milliseconds."""
 
-DROPPED_MAX: Final = 2_048
-"""Stretches that one part drops, which is an entry of the log."""
+DROPPED_MAX: Final = 256
+"""Stretches that one part drops, which is an entry of the log: each may lie in a pack of runs of
+its own, which is opened for it."""
 
-DROPPED_MESSAGES_MAX: Final = 65_536
+DROPPED_MESSAGES_MAX: Final = 16_384
 """Messages of these: each may be a run of its own."""
 
 

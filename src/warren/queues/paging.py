@@ -17,7 +17,7 @@ from warren.checksum import crc32
 from warren.errors import CorruptRecord
 from warren.log.batch import Batch
 from warren.log.files import UNREADABLE
-from warren.ports import Disk, Executor, File, Job, Work
+from warren.ports import Disk, Executor, File, Job
 
 if TYPE_CHECKING:
     from warren.queues.transient import TransientQueue
@@ -346,25 +346,3 @@ class PagedBodies:
         self.back: list[ResidentBatch] = []
         self.reading: bool = False
         self.stalled: bool = False
-
-
-@final
-class Forgetting(Work):
-    """Lets go of all that a deleted queue has on disk, in parts."""
-
-    def __init__(self, pages: Pages, residents: list[ResidentBatch]) -> None:
-        self._pages: Pages = pages
-        self._residents: list[ResidentBatch] = residents
-        self._at: i64 = 0
-
-    def go_on(self) -> bool:
-        """Do the next part; whether it was the last."""
-        end = min(self._at + BATCHES_AT_ONCE, len(self._residents))
-        while self._at < end:
-            resident = self._residents[self._at]
-            place = resident.place
-            if place is not None:
-                resident.place = None
-                self._pages.let_go(place)
-            self._at += 1
-        return self._at == len(self._residents)

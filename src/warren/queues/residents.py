@@ -10,10 +10,14 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.queues.paging import ResidentBatch
+from warren.ports import Work
+from warren.queues.paging import Pages, ResidentBatch
 
 BLOCK_BATCHES: Final = 256
 """Batches of a block that is full."""
+
+SPENT_BLOCKS: Final = 4
+"""Blocks of a deleted queue that are let go of at a time: a millisecond."""
 
 
 @final
@@ -84,14 +88,19 @@ class Residents:
             at += 1
         return found
 
-    def emptied(self, resident: ResidentBatch) -> None:
-        """A batch that is here has no message in the queue any more."""
+    def emptied(self, resident: ResidentBatch) -> i64:
+        """A batch that is here has no message in the queue any more.
+
+        Returns:
+            How many batches were looked at or let go of for that.
+        """
         blocks = self._blocks
         at = self._find(resident.batch.first)
         block = blocks[at]
         block.empty += 1
-        if 2 * block.empty <= len(block.batches):
-            return
+        size = len(block.batches)
+        if 2 * block.empty <= size:
+            return 0
         if block.empty < len(block.batches):
             block.batches = [each for each in block.batches if each.live > 0]
         elif len(blocks) > 1:
@@ -99,6 +108,18 @@ class Residents:
         else:
             block.batches.clear()
         block.empty = 0
+        return size
+
+    def has_more_than(self, blocks: i64) -> bool:
+        """Whether there are more blocks than so many, empty or not."""
+        return len(self._blocks) > blocks
+
+    def take_last(self, blocks: i64) -> list[ResidentBatch]:
+        """Take out the batches of some blocks at the end."""
+        found: list[ResidentBatch] = []
+        for _ in range(min(blocks, len(self._blocks))):
+            found.extend(self._blocks.pop().batches)
+        return found
 
     def all(self) -> list[ResidentBatch]:
         """All batches."""
@@ -124,3 +145,24 @@ class Residents:
             else:
                 low = middle + 1
         return low
+
+
+@final
+class Forgetting(Work):
+    """Lets go of all batches of a deleted queue, in memory and on disk, in parts."""
+
+    def __init__(self, residents: Residents, pages: Pages | None) -> None:
+        self._residents: Residents = residents
+        self._pages: Pages | None = pages
+
+    def go_on(self) -> bool:
+        """Do the next part; whether it was the last."""
+        some = self._residents.take_last(SPENT_BLOCKS)
+        pages = self._pages
+        if pages is not None:
+            for resident in some:
+                place = resident.place
+                if place is not None:
+                    resident.place = None
+                    pages.let_go(place)
+        return not self._residents.has_more_than(0)

@@ -197,8 +197,23 @@ class Stretches:
 
     def find(self, number: i64) -> i64:
         """Which is the first that ends at or behind a number; there may be none."""
-        low: i64 = 0
-        high: i64 = self.size
+        return self._between(0, self.size, number)
+
+    def find_near(self, number: i64, known: i64) -> i64:
+        """The same, for less the nearer it is behind one that is known, as of ascending numbers."""
+        if known > 0 and self.lasts[known - 1] >= number:
+            return self._between(0, known - 1, number)
+        if known < self.size and self.lasts[known] >= number:
+            return known
+        low = known
+        step: i64 = 1
+        while low < self.size and self.lasts[low] < number:
+            known = low + 1
+            low += step
+            step *= 2
+        return self._between(known, min(low, self.size), number)
+
+    def _between(self, low: i64, high: i64, number: i64) -> i64:
         while low < high:
             middle = (low + high) // 2
             if self.lasts[middle] < number:
@@ -395,11 +410,12 @@ class Chunk:
         last = gone.lasts[gone.size - 1]
         size: i64 = len(pieces)
         start = self.head
+        near = nearest
         while start < size:
             piece = pieces[start]
             if piece.key <= last and piece.key + piece.count > first:
-                found = gone.find(piece.key)
-                if gone.firsts[found] < piece.key + piece.count:
+                near = gone.find_near(piece.key, near)
+                if gone.firsts[near] < piece.key + piece.count:
                     break
             start += 1
         taken: list[Piece] = []
@@ -412,7 +428,9 @@ class Chunk:
             behind = key + piece.count
             # From here on nothing of it was looked at.
             rest = key
-            turn = gone.size if key > last else gone.find(key)
+            turn = gone.size
+            if key <= last and behind > first:
+                turn = near = gone.find_near(key, near)
             while turn < gone.size and gone.firsts[turn] < behind:
                 low = max(key, gone.firsts[turn])
                 high = min(behind, gone.lasts[turn] + 1)

@@ -35,6 +35,9 @@ from warren.queues.fifo.pieces import Piece, opened
 from warren.queues.fifo.runs import Run, RunQueue, as_run
 from warren.queues.fifo.sizes import NEVER, Sizes
 
+FOUND_MAX: Final = 16
+"""Stretches that are looked for one by one in each class; for more, a class is gone through."""
+
 FAIR_SHARE: Final = 2
 """Messages of the higher level that go before one of the lower."""
 
@@ -306,7 +309,7 @@ class Ready:
         """
         taken: list[list[Piece]] = []
         for queue in self._all():
-            if ascending:
+            if ascending and len(gone) <= FOUND_MAX:
                 for first, last in gone:
                     taken.extend(queue.remove(first, last))
             else:

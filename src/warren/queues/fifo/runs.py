@@ -140,11 +140,14 @@ class RunPack(Pack):
         """Whether there is a message of these stretches in any of the runs."""
         lowest = gone.firsts[0]
         highest = gone.lasts[gone.size - 1]
+        near: i64 = 0
         for at in range(self.size):
             first = self.key + i64(self._offsets[at])
             behind = first + i64(self._counts[at])
-            if first <= highest and behind > lowest and gone.firsts[gone.find(first)] < behind:
-                return True
+            if first <= highest and behind > lowest:
+                near = gone.find_near(first, near)
+                if gone.firsts[near] < behind:
+                    return True
         return False
 
 
