@@ -34,7 +34,23 @@ FIXED = (
     "/feature-flags",
     "/definitions",
 )
-OF_QUEUE = ("", "/messages", "/dead-letters", "/move")
+OF_QUEUE = (
+    "",
+    "/messages",
+    "/messages/0",
+    "/search",
+    "/search?where=body&text=m",
+    "/dead-letters",
+    "/move",
+)
+    "",
+    "/messages",
+    "/messages/0",
+    "/search",
+    "/search?where=body&text=m",
+    "/dead-letters",
+    "/move",
+)
 
 
 @pytest.fixture
