@@ -18,6 +18,7 @@ from warren.admin.ui.pages import (
     policies,
     queues,
     searching,
+    slow,
     topology,
     users,
     vhosts,
@@ -25,6 +26,7 @@ from warren.admin.ui.pages import (
 
 PAGES: list[WebPage] = [
     *overview.PAGES,
+    *slow.PAGES,
     *clients.PAGES,
     *exchanges.PAGES,
     *messages.PAGES,
@@ -76,6 +78,7 @@ def monitors(asked: PageRequest) -> bool:
 
 AREAS = (
     Area("/", "Overview", ("",)),
+    Area("/slow", "Who is slow", ("slow",)),
     Area("/connections", "Connections", ("connections",), "Clients"),
     Area("/channels", "Channels", ("channels",), "Clients"),
     Area("/queues", "Queues", ("queues",), "Messages"),
