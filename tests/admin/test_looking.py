@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from typing import Any
 
@@ -16,10 +17,13 @@ from warren.admin.service.caller import LOCAL
 from warren.admin.service.looking import (
     FoundMessages,
     Look,
+    ReadyReader,
     Wanted,
     look,
+    queue_here,
     search_messages,
 )
+from warren.admin.service.slices import Slices
 from warren.errors import EXHAUSTED, NOT_FOUND, Refusal
 from warren.vhost.peeking import Peek
 from warren.wire.amqp091 import spec
@@ -233,3 +237,25 @@ def test_what_cannot_be_is_refused() -> None:
             ),
         )
     assert refused.value.kind == EXHAUSTED
+
+
+def test_a_search_that_consumers_overtake_asks_the_disk_for_nothing_that_left() -> None:
+    """It ends its part, and the next one begins with what is ready then."""
+    pair = Pair(alone=True, configure=configure)
+    client = pair.a.client()
+    client.declare("q", durable=False)
+    fill(client)
+    short(pair, pair.a)
+    service = service_of(pair)
+    queue = queue_here(service, service.machine.queue("/", "q"))
+
+    async def overtaken() -> list[Any]:
+        reader = ReadyReader(service, queue, Slices())
+        first = await reader.read(PAGED - 1)
+        client.send(spec.QueuePurge(0, "q", False))
+        while queue.ready_count() > 0:
+            await asyncio.sleep(0)
+        return [first, await reader.read(PAGED - 2), reader.overtaken]
+
+    first, second, told = answered(pair, overtaken)
+    assert first is not None and second is None and told

@@ -268,6 +268,54 @@ async def read_message(service: AdminService, queue: FifoQueue, number: int) -> 
     return look.message
 
 
+class ReadyReader:
+    """Reads messages that were ready when it began, and asks the disk for none that has left.
+
+    Attributes:
+        overtaken: Whether a message had left: what was read of the order before is out of date.
+    """
+
+    def __init__(self, service: AdminService, queue: FifoQueue, slices: Slices) -> None:
+        self.overtaken = False
+        self._service = service
+        self._queue = queue
+        self._slices = slices
+        self._mark = self._state()
+
+    def _state(self) -> tuple[int, int]:
+        """What changes when messages leave or are handed out."""
+        fifo = self._queue.fifo
+        return int(fifo.next_message - fifo.ready.count), int(self._queue.delivered)
+
+    async def read(self, number: int) -> Envelope | None:
+        """A message's record; None if it has left or is lost.
+
+        Raises:
+            Refusal: It cannot be read now.
+        """
+        queue = self._queue
+        message = record_here(queue, number)
+        if message is not None:
+            return message
+        queue.looked_through()
+        if queue.gone_up_to(number) >= 0:
+            return None
+        if self._state() != self._mark and not await is_ready(queue, number, self._slices):
+            self.overtaken = True
+            return None
+        return await read_message(self._service, queue, number)
+
+
+async def is_ready(queue: FifoQueue, number: int, slices: Slices) -> bool:
+    """Whether a message is ready now."""
+    if not queue.has(number):
+        return False
+    async for _, run in ready_runs(queue, slices):
+        if run.first <= number < run.first + run.count:
+            return True
+    return False
+
+
 def seen(
     queue: FifoQueue, message: Envelope, position: int, run: Run, number: int, body_bytes: int
 ) -> SeenMessage:
@@ -313,7 +361,7 @@ async def look(
     """Show messages that are ready, from a place on; 1 is that of the next one to go.
 
     Of queues with two levels of priority the higher one is counted first, although the lower one
-    has its share when messages go out.
+    has its share when messages go out. There are fewer where consumers take them meanwhile.
 
     Raises:
         Refusal: There is no such queue, none for this user, or it cannot be read now.
@@ -327,18 +375,21 @@ async def look(
     messages: list[SeenMessage] = []
     size = 0
     slices = Slices()
+    reader = ReadyReader(service, found, slices)
     async for first, run in ready_runs(found, slices):
         offset = max(position - first, 0)
         while offset < run.count and len(messages) < count and size <= ANSWER_BYTES:
             number = int(run.first) + offset
-            message = record_here(found, number) or await read_message(service, found, number)
+            message = await reader.read(number)
+            if reader.overtaken:
+                break
             if message is not None:
                 each = seen(found, message, first + offset, run, number, body_bytes)
                 size += int(message.size()) - each.body_bytes + len(each.body)
                 messages.append(each)
             offset += 1
             await slices.next_part()
-        if len(messages) >= count or size > ANSWER_BYTES:
+        if reader.overtaken or len(messages) >= count or size > ANSWER_BYTES:
             break
     found.looked_through()
     return Look(ready=int(found.ready_count()), messages=messages)
@@ -405,7 +456,6 @@ class Search:
         body_bytes: int,
     ) -> None:
         """Prepare; arguments as `search_messages` has them."""
-        self._service = service
         self._queue = queue
         self._wanted = wanted
         self._most = most
@@ -414,6 +464,7 @@ class Search:
         self._until = time.perf_counter() + seconds
         self._body_bytes = body_bytes
         self._slices = Slices()
+        self._reader = ReadyReader(service, queue, self._slices)
         self._found: list[SeenMessage] = []
         self._last = -1
 
@@ -423,7 +474,7 @@ class Search:
         Raises:
             Refusal: A message cannot be read now.
         """
-        there = behind is not None and await self._is_ready(behind)
+        there = behind is not None and await is_ready(self._queue, behind, self._slices)
         ended = await self._go(behind if there else None)
         self._queue.looked_through()
         return FoundMessages(
@@ -432,14 +483,6 @@ class Search:
             behind=None if ended else self._last,
             ready=int(self._queue.ready_count()),
         )
-
-    async def _is_ready(self, number: int) -> bool:
-        if not self._queue.has(number):
-            return False
-        async for _, run in ready_runs(self._queue, self._slices):
-            if run.first <= number < run.first + run.count:
-                return True
-        return False
 
     async def _go(self, behind: int | None) -> bool:
         """Look at messages; whether all were looked at."""
@@ -461,19 +504,19 @@ class Search:
         if self._looked == 0:
             # Each part comes forward.
             return False
+        if self._reader.overtaken:
+            # The next part begins with what is ready then.
+            return True
         if self._left <= 0 or len(self._found) >= self._most:
             return True
         return self._looked % 16 == 0 and time.perf_counter() > self._until
 
     async def _look(self, position: int, run: Run, number: int) -> None:
-        queue = self._queue
-        message = record_here(queue, number)
-        if message is None:
-            queue.looked_through()
-            message = await read_message(self._service, queue, number)
+        message = await self._reader.read(number)
         self._looked += 1
         self._left -= 1
         self._last = number
         if message is not None and await self._wanted.fits(message, self._slices):
-            self._found.append(seen(queue, message, position, run, number, self._body_bytes))
+            shown = seen(self._queue, message, position, run, number, self._body_bytes)
+            self._found.append(shown)
         await self._slices.breathe()
