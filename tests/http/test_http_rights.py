@@ -60,6 +60,8 @@ WAYS: dict[str, Way] = {
         "POST", "exchanges/{}/amq.default/publish", message("q"), [(WRITE, "amq.default")]
     ),
     "get": Way("POST", "queues/{}/q/get", GOT, [(READ, "q")]),
+    "look": Way("POST", "queues/{}/q/look", {}, [(READ, "q")]),
+    "search": Way("POST", "queues/{}/q/search", {"where": "body", "text": "x"}, [(READ, "q")]),
     "purge": Way("DELETE", "queues/{}/q/contents", None, [(READ, "q")]),
     "declare a queue": Way("PUT", "queues/{}/new", {"durable": True}, [(CONFIGURE, "new")]),
     "declare a queue with dead letters": Way(

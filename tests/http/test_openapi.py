@@ -47,6 +47,8 @@ EXAMPLE: dict[str, Any] = {
     "strategy": "all",
     "ackmode": "ack_requeue_true",
     "encoding": "auto",
+    "where": "body",
+    "text": "x",
     "payload": "x",
     "payload_encoding": "string",
     "properties": {},

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.support.broker import Broker, free_port
 from tests.support.patience import patient
@@ -18,6 +18,7 @@ from tests.ui.rest import Rest
 
 AXE = Path(__file__).resolve().parent.parent / "clients/js/node_modules/axe-core/axe.min.js"
 WAIT_MS = patient(15.0) * 1_000
+expect.set_options(timeout=WAIT_MS)
 
 
 @pytest.fixture(scope="session")

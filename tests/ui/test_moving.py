@@ -44,6 +44,9 @@ def test_dead_letters_are_grouped_and_replayed(dead: None, visit: Any, rest: Res
     text = wait_until_done(visit)
     assert "Would be moved\n4" in text and "d.one" in text
     assert (rest.ready("d.dead"), rest.ready("d.one")) == (7, 0)
+    # Neither the groups nor the dry run have taken anything.
+    looked = rest.ask("POST", "queues", "/", "d.dead", "look", body={})["messages"]
+    assert [each["redelivered"] for each in looked] == [False] * 7
     visit.page.click("button:text-is('Move these messages')")
     text = wait_until_done(visit)
     assert "Moved\n4" in text

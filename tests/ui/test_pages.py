@@ -14,6 +14,7 @@ from tests.ui.rest import Rest
 NARROW, WIDE = 390, 1280
 FIXED = (
     "/",
+    "/slow",
     "/connections",
     "/channels",
     "/queues",
@@ -34,7 +35,15 @@ FIXED = (
     "/feature-flags",
     "/definitions",
 )
-OF_QUEUE = ("", "/messages", "/dead-letters", "/move")
+OF_QUEUE = (
+    "",
+    "/messages",
+    "/messages/0",
+    "/search",
+    "/search?where=body&text=m",
+    "/dead-letters",
+    "/move",
+)
 
 
 @pytest.fixture
@@ -138,6 +147,6 @@ def test_lists_are_sorted_filtered_and_cut(visit: Any, rest: Rest) -> None:
     visit.page.fill("#filter-name", "list.1[0-3]$")
     visit.page.check("[name=use_regex]")
     visit.page.click("button:text('Filter')")
-    assert rows.count() == 4
+    expect(rows).to_have_count(4, timeout=WAIT_MS)
     for number in range(30):
         rest.ask("DELETE", "queues", "/", f"p.list.{number:02}")

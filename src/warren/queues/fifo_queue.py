@@ -284,6 +284,13 @@ class FifoQueue(GatheringQueue):
         """Messages ready for delivery, as declare-ok reports them (MET-05)."""
         return self.fifo.ready_count()
 
+    def has(self, number: i64) -> bool:
+        """Whether a body may be asked for; where it is false, the message has left the queue."""
+        return self.fifo.sizes.has(number)
+
+    def looked_through(self) -> None:
+        """Operators have looked at bodies, which need not stay in memory for that."""
+
     def counts(self) -> Counts | None:
         """What it holds, for operators."""
         dead = self.fifo.discards.count

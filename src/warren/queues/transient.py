@@ -86,6 +86,27 @@ class TransientQueue(LossyQueue):
         resident = self._resident(number)
         return resident.batch if resident is not None and resident.is_here() else None
 
+    def has(self, number: i64) -> bool:
+        """Whether a body may be asked for: one of its batch is in the queue."""
+        resident = self._resident(number)
+        return resident is not None and resident.live > 0 and super().has(number)
+
+    def looked_through(self) -> None:
+        """Let go of bodies that came back from disk, unless consumers wait for some."""
+        paged = self._paged
+        if paged is not None and not self._readers:
+            self._let_go_of_those_back(paged)
+
+    def _let_go_of_those_back(self, paged: PagedBodies) -> i64:
+        """Have bodies leave memory that came back and are on disk; gives what they took."""
+        taken: i64 = 0
+        for resident in paged.back:
+            if resident.live > 0 and len(resident.batch.payload) > 0:
+                self.let_go_of_body(resident)
+                taken += resident.batch.payload_size
+        paged.back = []
+        return taken
+
     def fetch(self, number: i64, link: Fetching) -> None:
         """Have a message read that is on disk, and some behind it; then all links go on."""
         if not self._readers or number < self._wanted:
@@ -148,11 +169,14 @@ class TransientQueue(LossyQueue):
         self._resume_readers()
 
     def retry(self) -> None:
-        """Time has passed: read again what could not be read."""
+        """Time has passed: read again what could not be read, as far as it is still wanted.
+
+        What an operator looked at may have left meanwhile: so all who wait ask anew.
+        """
         paged = self._paged
-        if paged is not None:
+        if paged is not None and paged.stalled:
             paged.stalled = False
-            self._read()
+            self._resume_readers()
 
     def _resume_readers(self) -> None:
         links = self._readers
@@ -176,12 +200,7 @@ class TransientQueue(LossyQueue):
         if paged is None:
             paged = PagedBodies()
             self._paged = paged
-        taken: i64 = 0
-        for resident in paged.back:
-            if resident.live > 0 and len(resident.batch.payload) > 0:
-                self.let_go_of_body(resident)
-                taken += resident.batch.payload_size
-        paged.back = []
+        taken = self._let_go_of_those_back(paged)
         residents = self._residents
         behind = paged.to
         kept: i64 = 0

@@ -75,6 +75,21 @@ BODIES: Final[dict[str, Schema]] = {
         },
         truncate=WHOLE,
     ),
+    "POST /api/queues/{vhost}/{queue}/look": body(
+        {},
+        position=WHOLE,
+        count=WHOLE,
+        truncate=WHOLE,
+        encoding={"enum": ["auto", "base64"]},
+    ),
+    "POST /api/queues/{vhost}/{queue}/search": body(
+        {"where": {"enum": ["body", "header", "property"]}, "text": TEXT},
+        name=TEXT,
+        behind=WHOLE,
+        count=WHOLE,
+        truncate=WHOLE,
+        encoding={"enum": ["auto", "base64"]},
+    ),
     "POST /api/queues/{vhost}/{queue}/actions": body({"action": TEXT}),
     "PUT /api/exchanges/{vhost}/{exchange}": body(
         {}, type=TEXT, durable=TRUTH, auto_delete=TRUTH, internal=TRUTH, arguments=TABLE

@@ -25,7 +25,7 @@ from warren.errors import (
     BrokerError,
     Refusal,
 )
-from warren.message.envelope import NewMessage
+from warren.message.envelope import Envelope, NewMessage
 from warren.message.facts import MessageFacts
 from warren.message.flavours import AMQP091, made
 from warren.message.properties import MessageProperties
@@ -178,18 +178,31 @@ class TakingOut:
 def shown(taken: TakenMessage, shows_counts: bool) -> Taken:
     """A message as answers show it."""
     message = taken.message
-    found = message.properties()
-    headers = None if found.headers is None else plain(found.headers)
+    properties = properties_of(message)
     if taken.redelivered and shows_counts:
-        headers = headers or {}
+        headers = properties.headers or {}
         headers["x-acquired-count"] = int(taken.acquired if taken.acquired > 0 else taken.failed)
         if taken.failed > 0:
             headers["x-delivery-count"] = int(taken.failed)
+        properties = msgspec.structs.replace(properties, headers=headers)
+    return Taken(
+        exchange=message.exchange(),
+        routing_key=message.routing_key(),
+        redelivered=taken.redelivered,
+        properties=properties,
+        body=b"".join(message.body()),
+        left=int(taken.left),
+    )
+
+
+def properties_of(message: Envelope) -> GivenProperties:
+    """A message's own properties as answers show them."""
+    found = message.properties()
     timestamp_ms, expiration_ms = found.timestamp_ms, found.expiration_ms
-    properties = GivenProperties(
+    return GivenProperties(
         content_type=found.content_type,
         content_encoding=found.content_encoding,
-        headers=headers,
+        headers=None if found.headers is None else plain(found.headers),
         persistent=found.persistent,
         priority=found.priority,
         correlation_id=found.correlation_id,
@@ -200,14 +213,6 @@ def shown(taken: TakenMessage, shows_counts: bool) -> Taken:
         type=found.type_,
         user_id=found.user_id,
         app_id=found.app_id,
-    )
-    return Taken(
-        exchange=message.exchange(),
-        routing_key=message.routing_key(),
-        redelivered=taken.redelivered,
-        properties=properties,
-        body=b"".join(message.body()),
-        left=int(taken.left),
     )
 
 
@@ -239,7 +244,7 @@ async def publish_message(
         Refusal: It cannot be, or not by this user.
     """
     putting = PuttingIn(service, caller, vhost)
-    values = _values(properties)
+    values = values_of(properties)
     return await putting.publish(exchange, routing_key, body, values, properties.expiration)
 
 
@@ -287,7 +292,7 @@ class PuttingIn:
                 f"{handle.max_message_bytes}",
             )
         headers = values.headers or {}
-        facts = _facts(values, expiration)
+        facts = facts_of(values, expiration)
 
         def routed() -> Route:
             route = handle.resolve(exchange, routing_key, True)
@@ -351,7 +356,7 @@ class PuttingIn:
         return True
 
 
-def _values(given: GivenProperties) -> MessageProperties:
+def values_of(given: GivenProperties) -> MessageProperties:
     """The same by neutral names; the expiration is yet to be checked."""
     return MessageProperties(
         content_type=given.content_type,
@@ -369,7 +374,7 @@ def _values(given: GivenProperties) -> MessageProperties:
     )
 
 
-def _facts(properties: MessageProperties, expiration: str | None) -> MessageFacts:
+def facts_of(properties: MessageProperties, expiration: str | None) -> MessageFacts:
     """What the broker looks at in a message."""
     facts = MessageFacts()
     facts.persistent = bool(properties.persistent)

@@ -6,13 +6,14 @@ ends in between, one may be there twice. What is not wanted stays held until the
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
 from warren.admin.service.caller import MANAGEMENT, Caller
+from warren.admin.service.looking import look
 from warren.admin.service.messages import PuttingIn, TakingOut, attempt
 from warren.admin.service.operation import operation
 from warren.admin.service.service import AdminService
@@ -22,6 +23,8 @@ from warren.metadata.plain_tables import plain
 
 HELD_MAX = 10_000
 """Messages that are passed over, all of which are held until the end."""
+LOOKED_AT_ONCE = 500
+"""Messages that a dry run asks for at a time."""
 TARGETS_MAX = 1_000
 """Exchanges that are counted apart, and routing keys of each."""
 DEATHS = "x-death"
@@ -147,12 +150,16 @@ async def move_messages(
 
     Args:
         count: Messages that are looked at.
-        dry_run: Whether all of them stay.
+        dry_run: Whether they are only looked at.
 
     Raises:
         Refusal: A message cannot go on; it and those behind it stay where they are.
     """
     done = MoveProgress(targets={})
+    if dry_run:
+        async for tried in _tried(service, caller, vhost, queue, destination, choice, count):
+            yield [tried]
+        return
     putting = PuttingIn(service, caller, vhost)
     taking = TakingOut(service, caller, vhost, queue, False)
     try:
@@ -170,16 +177,51 @@ async def move_messages(
                 done.passed_over += 1
                 yield [done]
                 continue
-            if not dry_run:
-                body = b"".join(message.body())
-                await _send(putting, caller.name, target, properties, body)
-                attempt(service, taking.taker.settle_last)
+            body = b"".join(message.body())
+            await _send(putting, caller.name, target, properties, body)
+            attempt(service, taking.taker.settle_last)
             done.moved += 1
             _count(done.targets, *target)
             yield [done]
         attempt(service, lambda: taking.taker.give_back(False))
     finally:
         attempt(service, taking.taker.end)
+
+
+async def _tried(
+    service: AdminService,
+    caller: Caller,
+    vhost: str,
+    queue: str,
+    destination: Destination,
+    choice: Choice,
+    count: int,
+) -> AsyncIterator[MoveProgress]:
+    """What would go where; messages are looked at where they lie, and stay as they are."""
+    done = MoveProgress(targets={})
+    position = 1
+    while position <= count:
+        found = await look(
+            service,
+            caller,
+            vhost=vhost,
+            queue=queue,
+            position=position,
+            count=min(LOOKED_AT_ONCE, count - position + 1),
+            body_bytes=0,
+        )
+        if not found.messages:
+            break
+        for message in found.messages:
+            death = death_of(message.properties.headers)
+            target = destination.of(death, message.exchange, message.routing_key)
+            if target is None or not choice.fits(death):
+                done.passed_over += 1
+            else:
+                done.moved += 1
+                _count(done.targets, *target)
+            yield done
+        position = found.messages[-1].position + 1
 
 
 def _count(targets: dict[str, dict[str, int]], exchange: str, key: str) -> None:

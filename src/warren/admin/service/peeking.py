@@ -5,26 +5,21 @@ Source: `rabbitmq-queues peek` of RabbitMQ 4.3.
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 
 from warren.admin.service.caller import Caller
 from warren.admin.service.inquiries import leaders_of
-from warren.admin.service.messages import attempt, shown
+from warren.admin.service.looking import read_message
+from warren.admin.service.messages import properties_of
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import Peeked
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
-from warren.errors import NOT_FOUND, PRECONDITION_FAILED, TIMED_OUT, Refusal
+from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.queues.fifo.pieces import opened
 from warren.queues.fifo.runs import Run, as_run
 from warren.queues.table_queue import TableQueue
-from warren.vhost.getting import TakenMessage
-from warren.vhost.peeking import Peek
 
-READ_SECONDS = 10.0
-"""For a body to be read."""
 ASK_SECONDS = 15.0
 BODY_BYTES_MAX = 64
 """What is shown of a body."""
@@ -90,26 +85,16 @@ async def looked_at(service: AdminService, table: TableQueue, run: Run) -> Peeke
     Raises:
         Refusal: It has left meanwhile, or cannot be read now.
     """
-    told = asyncio.Event()
-    look = Peek(table, run.first, told.set)
-    attempt(service, look.resume)
-    try:
-        await asyncio.wait_for(told.wait(), READ_SECONDS)
-    except TimeoutError:
-        raise Refusal(TIMED_OUT, "the message cannot be read now: ask again") from None
-    finally:
-        look.end()
-    message = look.message
+    message = await read_message(service, table, int(run.first))
     if message is None:
         raise Refusal(NOT_FOUND, NONE_THERE)
     failed = int(run.failed + message.failures())
-    taken = shown(TakenMessage(message, False, 0, failed, 0), False)
-    properties = msgspec.structs.asdict(taken.properties)
+    properties = msgspec.structs.asdict(properties_of(message))
     given = {name: value for name, value in properties.items() if value is not None}
     return Peeked(
-        exchange=taken.exchange,
-        routing_key=taken.routing_key,
+        exchange=message.exchange(),
+        routing_key=message.routing_key(),
         properties=given,
-        body=taken.body[:BODY_BYTES_MAX],
+        body=b"".join(message.body())[:BODY_BYTES_MAX],
         delivery_count=failed,
     )

@@ -43,6 +43,7 @@ class AdminService:
         node: It.
         host: The process around it.
         rebalancing: Whether leaders are being moved, which is done once at a time.
+        searching: How many searches through messages are at work.
         queue_order: The queues of vhosts by name.
         statistics: Rates of messages, while a way in has them sampled.
         http_logins: Of requests over HTTP.
@@ -53,6 +54,7 @@ class AdminService:
         self.node = node
         self.host = host
         self.rebalancing = False
+        self.searching = 0
         self.queue_order = QueueOrder()
         self.statistics = Statistics(node, self.leads, self.gauges)
         self.http_logins = LoginCounts()

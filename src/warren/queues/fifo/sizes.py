@@ -360,6 +360,10 @@ class Sizes:
             stretch = self._at(behind - 1)
         return stretch.before(behind) - begin
 
+    def has(self, number: i64) -> bool:
+        """Whether a message or one beside it has not left; where it is false, this one has."""
+        return self._stretches.holds(number)
+
     def expiry(self, number: i64) -> i64:
         """When a message expires, which has not left; or `NEVER`."""
         stretch = self._at(number)

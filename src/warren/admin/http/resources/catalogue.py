@@ -12,6 +12,7 @@ from warren.admin.http.resources import (
     definitions,
     exchanges,
     health,
+    looking,
     nodes,
     overview,
     policies,
@@ -31,6 +32,7 @@ RESOURCES: list[Resource] = [
     *definitions.RESOURCES,
     *quorum.RESOURCES,
     *queues.RESOURCES,
+    *looking.RESOURCES,
     *exchanges.RESOURCES,
 ]
 

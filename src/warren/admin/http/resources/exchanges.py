@@ -185,7 +185,8 @@ async def bindings_between(asked: HttpRequest) -> HttpAnswer:
 async def bind(asked: HttpRequest) -> HttpAnswer:
     """Have a binding."""
     document = asked.document()
-    key = document.get("routing_key", "")
+    # Clients that have none say so with a null.
+    key = document.get("routing_key") or ""
     if not isinstance(key, str):
         raise bad_request("routing_key should be a text")
     arguments = as_table(document, "arguments")

@@ -8,7 +8,7 @@ from typing import Any
 from warren.admin.http.answers import HttpAnswer, ok
 from warren.admin.http.asked import Handler, HttpRequest, Resource
 from warren.admin.http.errors import bad_request
-from warren.admin.service import health
+from warren.admin.service import health, visible
 from warren.admin.service.certificates import check_certificate_expiration
 from warren.admin.service.rows import EXPIRY_UNITS, Health
 
@@ -107,8 +107,15 @@ async def without_leaders(asked: HttpRequest) -> HttpAnswer:
     return shown(found, "queues")
 
 
+async def aliveness(asked: HttpRequest) -> HttpAnswer:
+    """Whether a vhost can be entered: as RabbitMQ 4 does, it publishes nothing any more."""
+    await visible.visible_vhost(asked.service, asked.caller, vhost=asked["vhost"])
+    return ok({"status": "ok"})
+
+
 LEADERLESS = "/api/health/checks/quorum-queues-without-elected-leaders"
 RESOURCES = [
+    Resource("/api/aliveness-test/{vhost}", get=aliveness),
     Resource("/api/health/checks/alarms", get=checked(health.check_alarms, "alarms")),
     Resource("/api/health/checks/local-alarms", get=checked(health.check_local_alarms, "alarms")),
     Resource("/api/health/checks/node-is-quorum-critical", get=quorum_critical),

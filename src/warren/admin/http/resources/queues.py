@@ -264,7 +264,7 @@ async def get(asked: HttpRequest) -> HttpAnswer:
 
 
 def _message(taken: Taken, as_base64: bool, most: int | None) -> dict[str, Any]:
-    payload, encoding = _encoded(taken.body if most is None else taken.body[:most], as_base64)
+    payload, encoding = encoded_body(taken.body if most is None else taken.body[:most], as_base64)
     return {
         "payload_bytes": len(taken.body),
         "redelivered": taken.redelivered,
@@ -278,7 +278,7 @@ def _message(taken: Taken, as_base64: bool, most: int | None) -> dict[str, Any]:
     }
 
 
-def _encoded(body: bytes, as_base64: bool) -> tuple[str, str]:
+def encoded_body(body: bytes, as_base64: bool) -> tuple[str, str]:
     """A body as text, in Base64 where it is none."""
     if not as_base64:
         try:

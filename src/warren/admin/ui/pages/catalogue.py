@@ -17,6 +17,8 @@ from warren.admin.ui.pages import (
     overview,
     policies,
     queues,
+    searching,
+    slow,
     topology,
     users,
     vhosts,
@@ -24,9 +26,11 @@ from warren.admin.ui.pages import (
 
 PAGES: list[WebPage] = [
     *overview.PAGES,
+    *slow.PAGES,
     *clients.PAGES,
     *exchanges.PAGES,
     *messages.PAGES,
+    *searching.PAGES,
     *queues.PAGES,
     *bindings.PAGES,
     *topology.PAGES,
@@ -74,6 +78,7 @@ def monitors(asked: PageRequest) -> bool:
 
 AREAS = (
     Area("/", "Overview", ("",)),
+    Area("/slow", "Who is slow", ("slow",)),
     Area("/connections", "Connections", ("connections",), "Clients"),
     Area("/channels", "Channels", ("channels",), "Clients"),
     Area("/queues", "Queues", ("queues",), "Messages"),

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from typing import Any, Final
 
-from warren.admin.http.resources import exchanges, queues
+from warren.admin.http.resources import exchanges, looking, queues
 from warren.admin.service.moving import WAYS, Choice, Death, Destination, death_of
 from warren.admin.ui import figures
 from warren.admin.ui.asking import PageRequest, Shown, WebPage, WentOn
@@ -28,22 +28,78 @@ FATES: Final = (
 
 
 async def look(asked: PageRequest) -> Shown:
-    """Messages of a queue; none are taken before the form asks for it."""
+    """Messages of a queue as they lie there; or those that a form has taken."""
     found = await asked.api(queues.one_queue, variables(asked))
-    rows: list[dict[str, Any]] | None = None
-    fate = asked.form.text("fate")
-    if asked.form.text("do") == "look" and not asked.error:
-        rows = await taken(asked, LOOK_MAX, PAYLOAD_BYTES, fate)
+    if asked.form.text("do") == "get" and not asked.error:
+        rows = await taken(asked, LOOK_MAX, PAYLOAD_BYTES, asked.form.text("fate"))
         found = await asked.api(queues.one_queue, variables(asked))
+        return _messages(asked, found, rows, True, 0, 0, "")
+    position = within(asked.query.get("position", ""), 1, 1, COUNT_MAX * 1_000)
+    count = within(asked.query.get("count", ""), 10, 1, LOOK_MAX)
+    rows, problem = [], ""
+    try:
+        rows = await looked_at(asked, position, count, PAYLOAD_BYTES)
+    except Wrong as wrong:
+        problem = wrong.text
+    return _messages(asked, found, rows, False, position, count, problem)
+
+
+def _messages(
+    asked: PageRequest,
+    found: dict[str, Any],
+    rows: list[dict[str, Any]],
+    were_taken: bool,
+    position: int,
+    count: int,
+    problem: str,
+) -> Shown:
     return Shown(
         "messages.html",
         found=found,
         rows=rows,
-        oldest=None if rows is None else oldest(rows),
+        were_taken=were_taken,
+        position=position,
+        count=count,
+        problem=problem,
+        as_base64=asked.query.get("base64") == "true",
+        oldest=oldest(rows),
         fates=FATES,
-        fate=fate or FATES[0][0],
         most=LOOK_MAX,
     )
+
+
+def within(text: str, default: int, least: int, most: int) -> int:
+    """A number of a query, or what it is where that says nothing of use."""
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else default
+    return max(least, min(most, number))
+
+
+async def looked_at(
+    asked: PageRequest, position: int, count: int, payload: int
+) -> list[dict[str, Any]]:
+    """Messages of the queue from a place on, which stay as they are.
+
+    Raises:
+        Wrong: They cannot be looked at.
+    """
+    as_base64 = asked.query.get("base64") == "true"
+    document = {
+        "position": position,
+        "count": count,
+        "truncate": payload,
+        "encoding": "base64" if as_base64 else "auto",
+    }
+    found = await asked.api(looking.look, variables(asked), document=document)
+    return with_deaths(found["messages"])
+
+
+def with_deaths(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Messages of the API as pages show them: headers apart, and why each died last."""
+    for row in rows:
+        row["properties"] = dict(row["properties"] or {})
+        row["headers"] = row["properties"].pop("headers", {})
+        row["death"] = death_of(row["headers"])
+    return rows
 
 
 async def taken(asked: PageRequest, most: int, payload: int, fate: str) -> list[dict[str, Any]]:
@@ -67,11 +123,7 @@ async def taken(asked: PageRequest, most: int, payload: int, fate: str) -> list[
             "truncate": payload,
         },
     )
-    for row in rows:
-        row["properties"] = dict(row["properties"] or {})
-        row["headers"] = row["properties"].pop("headers", {})
-        row["death"] = death_of(row["headers"])
-    return rows
+    return with_deaths(rows)
 
 
 def oldest(rows: list[dict[str, Any]]) -> float | None:
@@ -89,12 +141,15 @@ async def drawn_again(asked: PageRequest) -> WentOn:
 
 
 async def triage(asked: PageRequest) -> Shown:
-    """Dead letters of a queue by reason, queue and exchange; taken when the form asks for it."""
+    """Dead letters of a queue by reason, queue and exchange, when the form asks for it."""
     found = await asked.api(queues.one_queue, variables(asked))
     groups: list[dict[str, Any]] | None = None
     looked = 0
     if asked.form.text("do") == "look" and not asked.error:
-        rows = await taken(asked, TRIAGE_MAX, 0, FATES[0][0])
+        count = asked.form.number("count", "Messages", 200)
+        if not 1 <= count <= TRIAGE_MAX:
+            raise Wrong(400, f"Messages: 1 to {TRIAGE_MAX:,} can be looked at, not {count}.")
+        rows = await looked_at(asked, 1, count, 0)
         looked = len(rows)
         groups = grouped(asked, rows)
     return Shown("triage.html", found=found, groups=groups, looked=looked, most=TRIAGE_MAX)
@@ -267,7 +322,7 @@ async def run_tried(asked: PageRequest) -> WentOn:
 
 
 PAGES = [
-    WebPage("/queues/{vhost}/{name}/messages", look, {"look": drawn_again}),
+    WebPage("/queues/{vhost}/{name}/messages", look, {"get": drawn_again}),
     WebPage("/queues/{vhost}/{name}/dead-letters", triage, {"look": drawn_again}),
     WebPage("/queues/{vhost}/{name}/move", move, {"try": begin_move, "move": begin_move}),
     WebPage("/moves", moves),
