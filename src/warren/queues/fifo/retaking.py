@@ -18,7 +18,7 @@ from warren.queues.fifo.runs import Run, RunQueue, as_run, merge_pairs
 if TYPE_CHECKING:
     from warren.queues.fifo.machine import Fifo
 
-LOOKED_AT_MAX: Final = 1 << 16
+LOOKED_AT_MAX: Final = 1 << 14
 """Where more runs are ready, nothing is looked for among them: that would take a turn too long."""
 
 
