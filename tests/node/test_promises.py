@@ -32,7 +32,7 @@ def hold(pair: Pair, source: str, targets: str) -> None:
 @pytest.mark.rule("LEAD-01")
 @pytest.mark.parametrize("operation", ["publish", "get", "ack"])
 def test_every_operation_passes_the_leader_first(operation: str) -> None:
-    """A client of a follower's node: nothing enters a follower's log that the leader did not say."""
+    """A client of a follower's node: a follower's log has nothing before the leader's has it."""
     pair = three_with_messages("q")
     client = pair.b.client()
     if operation == "ack":
@@ -60,7 +60,10 @@ def test_every_operation_passes_the_leader_first(operation: str) -> None:
     pair.deaf = set()
     hold(pair, "a", "bc")
     pair.until(lambda: last_index(pair.a, "q") > before["a"])
-    assert last_index(pair.b, "q") == before["b"] and last_index(pair.stations["c"], "q") == before["c"]
+    assert (
+        last_index(pair.b, "q") == before["b"]
+        and last_index(pair.stations["c"], "q") == before["c"]
+    )
     assert not client.messages[1 if operation == "ack" else 0 :]
     # Then they have it, in the leader's order.
     pair.deaf = set()
@@ -95,7 +98,7 @@ def test_nothing_is_promised_of_what_was_not_confirmed() -> None:
 
 @pytest.mark.rule("BEH-13")
 def test_what_an_operator_deletes_is_not_covered() -> None:
-    """A node is forgotten by force: what it alone had goes, and a queue with other members keeps all."""
+    """A node is forgotten: what it alone had goes, and a queue with other members keeps all."""
     pair = three_with_messages("ours")
     client = pair.stations["c"].client()
     client.declare("mine", kind="quorum", size=1)
