@@ -19,7 +19,7 @@ SECTIONS = {
     *("NAME", "PROP", "ARG", "ORD", "DUR", "CQ", "MET", "ACK", "QQ", "QL", "DL", "PRI", "POI"),
     *("POL", "REP", "LEAD", "REB", "MEM", "CMR", "BEH", "CFG", "RES", "TUN", "CT"),
 }
-COMPARED = {"QQ-30", "MET-01"}
+COMPARED = {"QQ-30"}
 """It compares with mirrored queues, which Warren does not have: nothing here to measure."""
 
 

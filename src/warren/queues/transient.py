@@ -30,7 +30,7 @@ from warren.queues.paging import (
     PageWrite,
     ResidentBatch,
 )
-from warren.queues.queue import Host
+from warren.queues.queue import Counts, Host
 from warren.queues.residents import Residents
 
 FLOW_BYTES: Final = 4_194_304
@@ -53,6 +53,8 @@ class TransientQueue(LossyQueue):
         super().__init__(host, vhost, name, CLASSIC, Fifo(-1, True, True))
         self.body_bytes: i64 = 0
         self.resident_bytes: i64 = 0
+        self._away: i64 = 0
+        """Messages whose bodies are on disk alone."""
         self.lazy: bool = False
         self.noted: bool = False
         self.draining: bool = False
@@ -123,6 +125,7 @@ class TransientQueue(LossyQueue):
             if reading.bodies[at]:
                 batch.payload = reading.bodies[at]
                 self.resident_bytes += batch.payload_size
+                self._away -= resident.live
                 paged.back.append(resident)
             else:
                 lost.append((int(batch.first), int(batch.first + batch.count - 1)))
@@ -198,7 +201,15 @@ class TransientQueue(LossyQueue):
         """A body is on disk: memory need not have it."""
         batch = resident.batch
         self.resident_bytes -= batch.payload_size
+        self._away += resident.live
         batch.payload = b""
+
+    def _tell_apart(self, counts: Counts) -> None:
+        """Nothing survives; what is not on disk alone is in memory."""
+        counts.persistent = 0
+        counts.persistent_bytes = 0
+        counts.resident = max(0, counts.ready + counts.held - self._away)
+        counts.resident_bytes = min(counts.bytes, self.resident_bytes)
 
     def set_lazy(self, lazy: bool) -> None:
         """Have bodies go to disk at any time, or only while memory is short."""
@@ -359,6 +370,8 @@ class TransientQueue(LossyQueue):
                 batch = resident.batch
                 stop = min(end, batch.first + batch.count)
                 resident.live -= stop - number
+                if self._away > 0 and not resident.is_here():
+                    self._away -= stop - number
                 number = stop
                 if resident.live == 0:
                     self.body_bytes -= batch.payload_size
