@@ -153,7 +153,8 @@ def test_rules_that_nothing_cites_are_marked() -> None:
     assert len({rule.id for rule in rules}) == len(rules), "an id stands there twice"
     cited = set(citations())
     assert [rule.id for rule in rules if not rule.cited and rule.id in cited] == [], "are cited"
-    assert [rule.id for rule in rules if rule.cited and rule.id not in cited] == [], "are not cited"
+    unmarked = [rule.id for rule in rules if rule.cited and not rule.later]
+    assert [rule_id for rule_id in unmarked if rule_id not in cited] == [], "are not cited"
 
 
 def test_rules_are_cited_by_id() -> None:

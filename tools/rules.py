@@ -5,7 +5,8 @@
 A test names its rules with `@pytest.mark.rule("NAME-01", ...)`; each test run leaves its outcomes
 in pytest's cache (`tests/conftest.py`). A rule is proven when all tests that name it passed: each
 in one mode at least, pure or compiled, and in none it failed. A skipped test proves nothing.
-`cited` stands for a rule that no test is marked with, and that something else refers to.
+`cited` stands for a rule that no test is marked with, and that something else refers to; `later`
+for one that waits for a feature which is not there yet.
 
 `tests/proven_rules.txt` has the rules that are proven; `--write` makes it anew.
 
@@ -33,6 +34,9 @@ TEXT_CHARS_MAX = 76
 NOT_CITED = "*(not cited)* "
 """How docs/rules.md marks a rule that nothing refers to."""
 
+LATER = re.compile(r"\*\(later: ([^)]+)\)\* ")
+"""The same of a rule that waits for a feature, or for several."""
+
 RULE = re.compile(r"- \*\*([A-Z]+-\d\d)\*\* (.*)")
 ID = r"(?<![\w-])([A-Z]{1,4})-(\d\d)(?![\w-])"
 CITED = re.compile(ID)
@@ -48,6 +52,8 @@ class Rule(NamedTuple):
     section: str
     text: str
     cited: bool
+    later: str
+    """The feature that it waits for, or several with `and` between them; else empty."""
 
 
 def read_rules() -> list[Rule]:
@@ -59,7 +65,9 @@ def read_rules() -> list[Rule]:
             section = line.removeprefix("## ")
         elif match := RULE.match(line):
             text = match[2].removeprefix(NOT_CITED)
-            rules.append(Rule(match[1], section, text, text == match[2]))
+            waits = LATER.match(text)
+            later = waits[1] if waits else ""
+            rules.append(Rule(match[1], section, LATER.sub("", text), text == match[2], later))
         elif rules and line.startswith("  "):
             rules[-1] = rules[-1]._replace(text=f"{rules[-1].text} {line.strip()}")
     return rules
@@ -115,7 +123,7 @@ def read_outcomes() -> dict[str, set[str]]:
     return ended
 
 
-def verdict(ended: set[str], named: bool, cited: bool) -> str:
+def verdict(ended: set[str], named: bool, rule: Rule) -> str:
     """One word for a rule."""
     if "failed" in ended:
         return "FAILED"
@@ -125,7 +133,9 @@ def verdict(ended: set[str], named: bool, cited: bool) -> str:
         return "passed"
     if named:
         return "not run"
-    return "cited" if cited else "-"
+    if rule.later:
+        return "later"
+    return "cited" if rule.cited else "-"
 
 
 def main() -> int:
@@ -140,10 +150,10 @@ def main() -> int:
     for rule_id, test in named_rules(ROOT / "tests"):
         named.setdefault(rule_id, []).append(test)
     section = ""
-    count = {"passed": 0, "FAILED": 0, "skipped": 0, "not run": 0, "cited": 0, "-": 0}
+    count = {"passed": 0, "FAILED": 0, "skipped": 0, "not run": 0, "later": 0, "cited": 0, "-": 0}
     proven = []
     for rule in rules:
-        word = verdict(ended.get(rule.id, set()), rule.id in named, rule.cited)
+        word = verdict(ended.get(rule.id, set()), rule.id in named, rule)
         count[word] += 1
         if word == "passed":
             proven.append(rule.id)
@@ -162,7 +172,8 @@ def main() -> int:
     print(
         f"\n{len(rules)} rules: {count['passed']} with a passing test, {count['FAILED']} failed, "
         f"{count['skipped']} skipped, {count['not run']} named by tests that did not run, "
-        f"{count['cited'] + count['-']} that no test is marked with, "
+        f"{count['later']} of features to come, "
+        f"{count['cited'] + count['-']} others that no test is marked with, "
         f"{count['-']} of them not cited either"
     )
     if words.write:

@@ -170,6 +170,41 @@ def test_what_rabbitmq_exports_is_there_after_an_import(pair: Pair) -> None:
     assert (binding.destination, binding.routing_key) == ("q1", "a.#")
 
 
+@pytest.mark.rule("QQ-31")
+def test_definitions_with_mirrored_queues_are_taken_when_they_are_changed_as_advised(
+    pair: Pair,
+) -> None:
+    """As docs/migrating.md says; before that they are refused by name."""
+    policy: dict[str, Any] = {
+        "vhost": "/",
+        "name": "mirrored",
+        "pattern": "^orders",
+        "apply-to": "queues",
+        "definition": {"ha-mode": "exactly", "ha-params": 2, "max-length": 9},
+        "priority": 0,
+    }
+    queue = {
+        "vhost": "/",
+        "name": "orders",
+        "durable": True,
+        "auto_delete": False,
+        "arguments": {"x-queue-mode": "lazy"},
+    }
+    given: dict[str, Any] = {"policies": [policy], "queues": [queue]}
+    with pytest.raises(Refusal, match="ha-mode"):
+        imported(pair, given)
+    for key in [key for key in policy["definition"] if key.startswith("ha-")]:
+        del policy["definition"][key]
+    queue["arguments"] = {"x-queue-type": "quorum", "x-queue-mode": "lazy"}
+    with pytest.raises(Refusal, match="orders"):
+        imported(pair, given)
+    queue["arguments"] = {"x-queue-type": "quorum"}
+    imported(pair, given)
+    tables = service_of(pair).machine.vhosts["/"]
+    assert tables.queues["orders"].kind == "quorum"
+    assert tables.policies["mirrored"].definition == {"max-length": 9}
+
+
 def test_what_is_exported_makes_another_broker_the_same(pair: Pair) -> None:
     imported(pair, OF_RABBITMQ)
     first = exported(pair)

@@ -65,6 +65,22 @@ def test_a_queue_is_moved_in_order_with_its_properties(
     assert held(old, "orders") == [] == held(new, "other")
 
 
+@pytest.mark.rule("QQ-31")
+def test_a_classic_queue_becomes_a_quorum_queue(
+    brokers: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The way of those who had it mirrored: as they were, in order, and each once."""
+    old, new = brokers
+    fill(old, "mirrored", 500, Properties(delivery_mode=2).encode())
+    with connect(new) as connection:
+        quorum = {"x-queue-type": "quorum"}
+        connection.channel().queue_declare("mirrored", durable=True, arguments=quorum)
+    assert main(["migrate", "--from", old, "--to", new, "mirrored"]) == 0
+    assert capsys.readouterr().out == "mirrored: moved 500 messages\n"
+    assert [body for body, _ in held(new, "mirrored")] == [b"%d" % at for at in range(500)]
+    assert held(old, "mirrored") == []
+
+
 def test_what_the_target_refuses_stays_where_it_is(
     brokers: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

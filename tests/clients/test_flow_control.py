@@ -184,6 +184,7 @@ def test_a_disk_gets_full_and_has_room_again(
     publisher.close()
 
 
+@pytest.mark.rule("CFG-02")
 def test_few_publishes_under_way_to_a_quorum_queue_are_enough(
     make_broker: Callable[..., Broker],
 ) -> None:

@@ -117,7 +117,7 @@ def test_memory_and_disk_have_limits_that_the_guide_names() -> None:
         assert words in guide
 
 
-@pytest.mark.rule("CFG-03", "CFG-04", "RES-04", "TUN-01")
+@pytest.mark.rule("CFG-02", "CFG-03", "CFG-04", "RES-04", "TUN-01")
 def test_settings_of_quorum_queues_and_of_the_raft_layer() -> None:
     """They have the names, defaults and bounds of RabbitMQ's."""
     got = config("")
@@ -249,11 +249,14 @@ def test_help_does_not_load_the_broker() -> None:
 
 @pytest.mark.rule("CMR-05")
 @pytest.mark.rule("CMR-06")
+@pytest.mark.rule("CMR-07")
 @pytest.mark.rule("CMR-08")
 @pytest.mark.rule("CMR-09")
 def test_reconciliation_of_members() -> None:
     """Five keys, with RabbitMQ's names and defaults."""
     key = "quorum_queue.continuous_membership_reconciliation"
+    assert not config("").reconciliation_auto_remove
+    assert config(f"{key}.auto_remove = true").reconciliation_auto_remove
     settings = settings_from(config(""))
     assert (settings.reconciles, settings.reconcile_target) == (False, 0)
     assert settings.reconcile_interval_ms == 3_600_000

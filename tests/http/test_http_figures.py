@@ -14,6 +14,8 @@ import pytest
 from tests.http.talk import Ask, Peer
 from tests.support.patience import patient
 
+QUORUM = {"x-queue-type": "quorum"}
+
 
 def until(done: Callable[[], Any], seconds: float = 15.0) -> Any:
     """What something comes to, once it is true."""
@@ -63,6 +65,42 @@ def test_lengths_are_told_over_http(kind: str, peer: Peer, channel: Any) -> None
     channel.basic_ack(held[-1], multiple=True)
     assert until(lambda: shown(peer, path)["messages"] == 3)
     channel.queue_delete(queue)
+
+
+@pytest.mark.rule("MET-01")
+def test_a_queue_tells_what_it_holds_and_where(peer: Peer, channel: Any) -> None:
+    """Over HTTP and in the page: length, rates, consumers, ready, held, persistent, in memory."""
+    queues = {"where.d": (True, {}), "where.t": (False, {}), "where.q": (True, QUORUM)}
+    channel.confirm_delivery()
+    for queue, (durable, arguments) in queues.items():
+        channel.queue_declare(queue, durable=durable, exclusive=not durable, arguments=arguments)
+        for number in range(6):
+            mode = pika.BasicProperties(delivery_mode=1 + number % 2)
+            channel.basic_publish("", queue, b"x" * (1 + number), mode)
+        channel.basic_get(queue)
+        channel.basic_qos(prefetch_count=1)
+        channel.basic_consume(queue, lambda *_: None)
+    for queue, persistent, in_memory in (("where.d", 3, 0), ("where.t", 0, 6), ("where.q", 6, 0)):
+        path = f"/queues/%2F/{queue}"
+        found = until(
+            lambda path=path: (
+                shown(peer, path)["messages_unacknowledged"] == 2
+                and shown(peer, path).get("message_stats", {}).get("publish") == 6
+                and shown(peer, path)
+            )
+        )
+        assert (found["messages"], found["messages_ready"]) == (6, 4)
+        # As in RabbitMQ, who polled a quorum queue counts while it holds the message.
+        assert found["consumers"] == (2 if queue == "where.q" else 1)
+        assert {"publish_details", "deliver_get_details"} <= set(found["message_stats"])
+        assert (found["messages_persistent"], found["messages_ram"]) == (persistent, in_memory)
+        every, some = found["message_bytes"], found["message_bytes_persistent"]
+        assert {0: some == 0, 3: 0 < some < every, 6: some == every}[persistent]
+        assert found["message_bytes_ram"] == (every if in_memory else 0)
+        (listed,) = (row for row in shown(peer, "/queues") if row["name"] == queue)
+        assert (listed["messages_persistent"], listed["messages_ram"]) == (persistent, in_memory)
+        if queue != "where.t":
+            channel.queue_delete(queue)
 
 
 def test_counters_and_rates(peer: Peer, channel: Any) -> None:

@@ -128,6 +128,7 @@ def test_publishers_wait_for_a_disk_that_is_behind_and_consumers_do_not(kind: st
     assert not publisher.held
 
 
+@pytest.mark.rule("CFG-02")
 @pytest.mark.parametrize("most", [0, 32])
 def test_publishers_wait_while_more_than_so_much_is_under_way_to_a_quorum_queue(most: int) -> None:
     """Until the others have it; those of other queues do not wait."""

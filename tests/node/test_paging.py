@@ -342,3 +342,36 @@ def test_publishers_of_a_queue_that_is_drained_wait_whatever_is_on_disk(
     assert queue.congested()
     queue.draining = False
     assert not queue.congested()
+
+
+@pytest.mark.rule("MET-01")
+def test_what_is_on_disk_alone_is_told_apart(pair: Pair, client: Client) -> None:
+    """By messages and bytes, while bodies go to disk, come back and leave."""
+    fill(client)
+    queue = pair.a.queue("q")
+
+    def told() -> tuple[int, int, int]:
+        counts = queue.counts()
+        assert (counts.persistent, counts.persistent_bytes) == (0, 0)
+        assert counts.resident_bytes <= counts.bytes
+        return int(counts.ready + counts.held), int(counts.resident), int(counts.resident_bytes)
+
+    assert told()[:2] == (COUNT, COUNT) and told()[2] == queue.counts().bytes
+    short(pair, pair.a)
+    messages, resident, size = told()
+    assert messages == COUNT and 0 < resident < COUNT
+    assert size == min(queue.counts().bytes, queue.resident_bytes)
+    # Those that the queue keeps in memory are the next to be delivered, and about so many.
+    assert resident <= KEEP_BYTES // SIZE + 4
+    consumer = pair.a.client()
+    consumer.qos(10)
+    consumer.consume("q")
+    done = 0
+    while done < COUNT:
+        pair.until(lambda done=done: len(consumer.messages) > done)
+        messages, resident, _ = told()
+        assert 0 <= resident <= messages == COUNT - done
+        done = len(consumer.messages)
+        consumer.ack(done, multiple=True)
+        pair.settle(3)
+    assert told() == (0, 0, 0)

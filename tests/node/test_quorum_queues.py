@@ -183,7 +183,7 @@ def test_who_acknowledges_to_a_quorum_queue_has_a_limited_time(
 
 
 @pytest.mark.rule("D-13")
-@pytest.mark.rule("CT-12")
+@pytest.mark.rule("CT-10", "CT-12")
 def test_a_client_that_cannot_be_told_of_a_cancelled_consumer_loses_its_channel() -> None:
     """And what it holds of other messages goes back with it."""
     pair = impatient()

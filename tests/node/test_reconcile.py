@@ -135,6 +135,7 @@ def test_a_new_node_is_a_trigger() -> None:
 
 
 @pytest.mark.rule("CMR-03")
+@pytest.mark.rule("CMR-07")
 @pytest.mark.rule("MEM-07")
 def test_a_node_that_is_forgotten_is_replaced() -> None:
     """Its member goes with it, and another node gets one; its being down changes nothing."""

@@ -35,13 +35,16 @@ from warren.queues.fifo.consumers import Limiter
 from warren.queues.fifo.entry import NO_META, Encoded, Enqueue, Meta
 from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.machine import Fifo
-from warren.queues.fifo.runs import merge_pairs
+from warren.queues.fifo.runs import common, merge_pairs
 from warren.queues.logged import LoggedQueue
-from warren.queues.queue import Host
+from warren.queues.queue import Counts, Host
 from warren.replication.growing import Growing
 
 TERM: Final = 1
 """The term of a log that one node writes; nothing ever contests it."""
+
+TOLD_APART_MAX: Final = 1_024
+"""Messages of a queue that are looked at to find out how many of them survive a restart."""
 
 CLEAN: Final = 1
 """Flag of a snapshot that was taken at an orderly stop: its counters are exact."""
@@ -308,6 +311,25 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         """One record batch of encoded commands; unless urgent, nobody waits for it."""
         self.host.appended(urgent)
         return self.log.append(KIND_COMMAND, TERM, self.host.now_ms(), 0, b"", payload, None)
+
+    def _tell_apart(self, counts: Counts) -> None:
+        """Find out what survives a restart, where all does or there is little to look at."""
+        fifo = self.fifo
+        noted = fifo.transient.count
+        if noted == 0 and self._draft is None:
+            return
+        if (
+            self._draft is not None
+            or fifo.sizes.count > TOLD_APART_MAX
+            or fifo.transient.count_of_first(TOLD_APART_MAX) < noted
+        ):
+            counts.persistent = -1
+            counts.persistent_bytes = -1
+            return
+        for first, last in common(fifo.live(), merge_pairs(fifo.transient.pairs())):
+            count = last - first + 1
+            counts.persistent -= count
+            counts.persistent_bytes -= fifo.sizes.of(first, count)
 
     def _adopt(self, consumer_id: i64, limiter: Limiter | None) -> None:
         self.fifo.consumers[consumer_id].limiter = limiter

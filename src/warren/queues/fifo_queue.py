@@ -299,7 +299,7 @@ class FifoQueue(GatheringQueue):
             # They did not die: their time came.
             delayed += dead
             dead = 0
-        return Counts(
+        counts = Counts(
             self.ready_count(),
             self.fifo.held_count(),
             self.consumer_count(),
@@ -308,6 +308,11 @@ class FifoQueue(GatheringQueue):
             self.fifo.sizes.bytes,
             self.fifo.ready.bytes,
         )
+        self._tell_apart(counts)
+        return counts
+
+    def _tell_apart(self, counts: Counts) -> None:
+        """Count what survives a restart, and what is in memory: here it is all, and nothing."""
 
     def standing(self, consumer_id: i64) -> str:
         """How a consumer stands, in RabbitMQ's words for its activity."""

@@ -165,6 +165,9 @@ class Counts:
         consumers: How many there are, as far as the queue counts them.
         bytes: What all of these take.
         ready_bytes: What those take that are ready.
+        persistent, persistent_bytes: Those of the ready and held that survive a restart, and what
+            they take; both negative where it would take long to find that out.
+        resident, resident_bytes: The same of those whose bodies the queue has in memory itself.
     """
 
     def __init__(
@@ -184,6 +187,10 @@ class Counts:
         self.consumers: i64 = consumers
         self.bytes: i64 = bytes
         self.ready_bytes: i64 = ready_bytes
+        self.persistent: i64 = ready + held
+        self.persistent_bytes: i64 = bytes
+        self.resident: i64 = 0
+        self.resident_bytes: i64 = 0
 
 
 class Queue:

@@ -29,7 +29,7 @@ from warren.queues.paging import (
     PageWrite,
     ResidentBatch,
 )
-from warren.queues.queue import Host
+from warren.queues.queue import Counts, Host
 from warren.queues.residents import Forgetting, Residents
 
 FLOW_BYTES: Final = 4_194_304
@@ -63,6 +63,8 @@ class TransientQueue(LossyQueue):
         super().__init__(host, vhost, name, CLASSIC, Fifo(-1, True, True))
         self.body_bytes: i64 = 0
         self.resident_bytes: i64 = 0
+        self._away: i64 = 0
+        """Messages whose bodies are on disk alone."""
         self.lazy: bool = False
         self.noted: bool = False
         self.draining: bool = False
@@ -160,6 +162,7 @@ class TransientQueue(LossyQueue):
             if reading.bodies[at]:
                 batch.payload = reading.bodies[at]
                 self.resident_bytes += batch.payload_size
+                self._away -= resident.live
                 paged.back.append(resident)
             else:
                 lost.append((int(batch.first), int(batch.first + batch.count - 1)))
@@ -233,7 +236,15 @@ class TransientQueue(LossyQueue):
         """A body is on disk: memory need not have it."""
         batch = resident.batch
         self.resident_bytes -= batch.payload_size
+        self._away += resident.live
         batch.payload = b""
+
+    def _tell_apart(self, counts: Counts) -> None:
+        """Nothing survives; what is not on disk alone is in memory."""
+        counts.persistent = 0
+        counts.persistent_bytes = 0
+        counts.resident = max(0, counts.ready + counts.held - self._away)
+        counts.resident_bytes = min(counts.bytes, self.resident_bytes)
 
     def set_lazy(self, lazy: bool) -> None:
         """Have bodies go to disk at any time, or only while memory is short."""
@@ -407,6 +418,8 @@ class TransientQueue(LossyQueue):
                 batch = resident.batch
                 stop = min(end, batch.first + batch.count)
                 resident.live -= stop - number
+                if self._away > 0 and not resident.is_here():
+                    self._away -= stop - number
                 number = stop
                 steps -= 1
                 if resident.live == 0:

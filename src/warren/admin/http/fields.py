@@ -101,6 +101,11 @@ def queue(details: QueueDetails, ranges: Ranges = NO_RANGES) -> Fields:
         found["message_bytes"] = row.message_bytes
         found["message_bytes_ready"] = row.message_bytes_ready
         found["message_bytes_unacknowledged"] = row.message_bytes - row.message_bytes_ready
+    for name in ("messages_persistent", "messages_ram"):
+        bytes_name = name.replace("messages", "message_bytes")
+        count, size = getattr(row, name), getattr(row, bytes_name)
+        if count is not None:
+            found[name], found[bytes_name] = count, size
     if details.replicated:
         found["messages_dlx"] = row.messages_dlx
         found["messages_delayed"] = row.messages_delayed

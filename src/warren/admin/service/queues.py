@@ -27,6 +27,7 @@ from warren.metadata.policies import (
 )
 from warren.metadata.policy_keys import BY_NAME
 from warren.metadata.tables import NO_OWNER, QueueRecord, VhostRecord
+from warren.queues.queue import Counts
 
 PART_ROWS = 1_000
 """Rows of a part of the list: some 200 KB."""
@@ -163,7 +164,17 @@ def queue_row(
         state=state_of(leader, replicated),
         message_bytes=None if counts is None else int(counts.bytes),
         message_bytes_ready=None if counts is None else int(counts.ready_bytes),
+        messages_persistent=known(counts, "persistent"),
+        message_bytes_persistent=known(counts, "persistent_bytes"),
+        messages_ram=known(counts, "resident"),
+        message_bytes_ram=known(counts, "resident_bytes"),
     )
+
+
+def known(counts: Counts | None, name: str) -> int | None:
+    """One of a queue's figures; None where nobody counted it."""
+    figure = -1 if counts is None else int(getattr(counts, name))
+    return None if figure < 0 else figure
 
 
 def home(service: AdminService, record: QueueRecord) -> str:

@@ -100,6 +100,16 @@ class QueueRow(Row):
         int | None, Meta(description="what those take that wait for a consumer")
     ] = None
 
+    messages_persistent: Annotated[
+        int | None,
+        Meta(description="how many survive a restart; null where that would take long to find out"),
+    ] = None
+    message_bytes_persistent: Annotated[int | None, Meta(description="what those take")] = None
+    messages_ram: Annotated[
+        int | None, Meta(description="how many the queue has in memory itself; not the log's cache")
+    ] = None
+    message_bytes_ram: Annotated[int | None, Meta(description="what those take")] = None
+
     @property
     def messages(self) -> int | None:
         """All messages: ready, and held by consumers."""

@@ -104,8 +104,6 @@ def queue_cell(row: QueueRow, column: str) -> Any:
         return row.message_bytes - row.message_bytes_ready
     if column in ("policy", "operator_policy"):
         return getattr(row, column) or None
-    if column == "messages_persistent":
-        return row.messages if row.members else None
     return getattr(row, column, None)
 
 
