@@ -333,7 +333,9 @@ def _consume_replies(channel: Channel, method: spec.BasicConsume, tag: str) -> N
         raise ChannelException(406, "reply consumer already set")
     if not method.no_ack:
         raise ChannelException(406, "reply consumer cannot acknowledge")
-    channel.replies = DirectReplies(channel.vhost, channel.frames, channel.unsettled, tag)
+    channel.replies = DirectReplies(
+        channel.vhost, channel.frames, channel.unsettled, tag, channel.connection.name()
+    )
     if not method.nowait:
         channel.send(spec.BasicConsumeOk(tag))
 
