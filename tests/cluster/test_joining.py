@@ -91,6 +91,27 @@ def test_a_node_is_reset_and_joins_again(cluster: Cluster) -> None:
     assert taken(third, "orders") == [str(number).encode() for number in range(COUNT)]
 
 
+def test_a_node_behind_stop_app_is_forgotten(cluster: Cluster) -> None:
+    """As in RabbitMQ: it may run, but not take clients. It goes on as a node of its own."""
+    first, second, third = cluster.start(3)
+    declare(first, "orders")
+    fill(first, "orders")
+    forget = f"rabbitmqctl forget_cluster_node {third.name}"
+    assert "is running: stop it" in tool(first, forget, 69)
+    tool(third, "rabbitmqctl stop_app")
+    tool(first, forget)
+    assert names(first) == [first.name, second.name]
+    assert queues(first) == [{"name": "orders", "messages": COUNT}]
+    assert names(third) == [third.name]
+    assert third.status()["drained"] and queues(third) == []
+    # What scripts do next.
+    tool(third, "rabbitmqctl reset")
+    tool(third, f"rabbitmqctl join_cluster {first.name} --address {first.contact}")
+    tool(third, "rabbitmqctl start_app")
+    cluster.settled()
+    assert taken(third, "orders") == [str(number).encode() for number in range(COUNT)]
+
+
 def test_a_node_that_is_needed_is_not_reset(cluster: Cluster) -> None:
     """Without it no majority would run: it stays, with all that it has."""
     first, second, third = cluster.start(3)
@@ -100,6 +121,7 @@ def test_a_node_that_is_needed_is_not_reset(cluster: Cluster) -> None:
     second.broker.kill()
     eventually(lambda: second.name not in running(third), WAIT_S)
     assert "majority" in tool(third, "rabbitmqctl reset", 69)
+    assert "majority" in tool(first, f"rabbitmqctl forget_cluster_node {third.name}", 69)
     assert len(names(third)) == 3
     second.broker.start()
     tool(third, "rabbitmqctl start_app")

@@ -8,6 +8,7 @@ import warren
 import warren.node.events as events
 from tests.node.pair import Client, Pair
 from warren.metadata.commands import (
+    ClearPolicy,
     DeclareExchange,
     SetPermissions,
     SetPolicy,
@@ -114,6 +115,7 @@ def test_users_rights_vhosts_policies_and_alarms_are_told_of() -> None:
     node.disk_full(False)
     found = dict(told(watcher))
     assert found["user.created"] == {"name": "u"}
+    assert found["user.tags.set"] == {"name": "u", "tags": ["monitoring"]}
     assert found["permission.created"] == {
         "user": "u", "vhost": "/", "configure": "a", "write": "b", "read": "c",
     }  # fmt: skip
@@ -123,6 +125,124 @@ def test_users_rights_vhosts_policies_and_alarms_are_told_of() -> None:
         "definition": {"max-length": 5},
     }  # fmt: skip
     assert found["alarm.set"] == {"source": "disk", "node": "a"} == found["alarm.cleared"]
+
+
+def test_a_user_that_is_set_anew_has_another_password() -> None:
+    pair = Pair(alone=True)
+    watcher = watched(pair)
+    pair.a.node.store.submit(SetUser("guest", b"other", "sha256", [], False), None)
+    assert told(watcher) == [
+        ("user.password.changed", {"name": "guest"}),
+        ("user.tags.set", {"name": "guest", "tags": []}),
+    ]
+
+
+def test_consumers_that_come_and_go_are_told_of() -> None:
+    pair = Pair(alone=True)
+    watcher = watched(pair, "consumer.#")
+    client = pair.a.client()
+    channel = f"{client.end.name()} (1)"
+    client.declare("q")
+    client.declare("gone")
+    client.call(spec.BasicQos(0, 7, False))
+    client.call(spec.BasicConsume(0, "q", "t", False, True, False, False, {"x-priority": 5}))
+    shared = {
+        "consumer_tag": "t", "queue": "q", "vhost": "/", "channel": channel,
+        "user_who_performed_action": "guest",
+    }  # fmt: skip
+    ((key, begun),) = told(watcher)
+    assert key == "consumer.created"
+    (argument,) = begun.pop("arguments")  # type: ignore[misc]
+    assert str(argument).startswith('{<<"x-priority">>,') and str(argument).endswith(",5}")
+    assert begun == {**shared, "ack_required": False, "exclusive": False, "prefetch_count": 0}
+    client.call(spec.BasicCancel("t", False))
+    assert told(watcher) == [("consumer.deleted", shared)]
+    client.call(spec.BasicConsume(0, "q", "u", False, False, True, False, {}))
+    ((_, begun),) = told(watcher)
+    assert (begun["ack_required"], begun["exclusive"], begun["prefetch_count"]) == (True, True, 7)
+    # One that is refused has not begun, and is not gone.
+    other = pair.a.client()
+    other.send(spec.BasicConsume(0, "q", "v", False, False, False, False, {}))
+    assert told(watcher) == []
+    # So has one whose queue is deleted, or whose connection is gone.
+    client.call(spec.BasicConsume(0, "gone", "w", False, False, False, False, {}))
+    client.call(spec.QueueDelete(0, "gone", False, False, False))
+    client.vanish()
+    assert [(key, headers["consumer_tag"]) for key, headers in told(watcher)] == [
+        ("consumer.created", "w"), ("consumer.deleted", "w"), ("consumer.deleted", "u"),
+    ]  # fmt: skip
+
+
+def test_queues_that_go_by_a_policy_are_told_of() -> None:
+    pair = Pair(alone=True)
+    watcher = watched(pair, "#.policy.#")
+    watcher.declare("q1")
+    watcher.declare("q2", kind="quorum")
+    watcher.declare("other")
+    submit = pair.a.node.store.submit
+    low = {"max-length": 5}
+    submit(SetPolicy("/", "low", False, "^q", "queues", 3, low), None)
+    said = {"apply-to": "queues", "definition": low, "pattern": "^q", "priority": 3, "vhost": "/"}
+    updated = [
+        ("queue.policy.updated", {**said, "name": "q1", "type": "rabbit_classic_queue"}),
+        ("queue.policy.updated", {**said, "name": "q2", "type": "rabbit_quorum_queue"}),
+    ]
+    assert _by_queue(told(watcher)) == updated
+    # Of two policies the one of higher priority is in force: the other one changes nothing.
+    submit(SetPolicy("/", "high", False, "^q1", "all", 9, {"max-length": 6}), None)
+    told(watcher)
+    submit(SetPolicy("/", "low", False, "^q", "queues", 3, low), None)
+    assert _by_queue(told(watcher)) == updated[1:]
+    submit(ClearPolicy("/", "low", False), None)
+    gone = ("queue.policy.cleared", {"name": "q2", "vhost": "/", "type": "rabbit_quorum_queue"})
+    assert _by_queue(told(watcher)) == [gone]
+    submit(ClearPolicy("/", "high", False), None)
+    assert [headers["name"] for _, headers in _by_queue(told(watcher))] == ["q1"]
+
+
+def test_an_operators_policy_is_a_parameter_too() -> None:
+    pair = Pair(alone=True)
+    watcher = watched(pair, "#")
+    pair.a.node.store.submit(SetPolicy("/", "p", True, "^a", "all", 1, {"expires": 9}), None)
+    pair.a.node.store.submit(ClearPolicy("/", "p", True), None)
+    rest = {"apply-to": "all", "definition": {"expires": 9}, "pattern": "^a", "priority": 1}
+    name = {"name": "p", "vhost": "/"}
+    assert told(watcher) == [
+        ("parameter.set", {**name, "component": "operator_policy", "value": rest}),
+        ("policy.set", {**name, **rest}),
+        ("parameter.cleared", {**name, "component": "operator_policy"}),
+        ("operator.policy.cleared", name),
+    ]
+
+
+def _by_queue(found: list[tuple[str, Table]]) -> list[tuple[str, Table]]:
+    """Those of queues, which are told of in any order."""
+    return sorted(
+        ((key, headers) for key, headers in found if key.startswith("queue.")),
+        key=lambda each: str(each[1]["name"]),
+    )
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
+def test_more_queues_than_can_wait_are_told_of_a_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "TURN_EVENTS", 2)
+    monkeypatch.setattr(events, "WAITING_MAX", 6)
+    monkeypatch.setattr(events, "CHANGES_MAX", 1)
+    pair = Pair(alone=True)
+    watcher = watched(pair, "queue.policy.#")
+    for number in range(30):
+        watcher.declare(f"q{number:02}")
+        pair.settle(10)
+    missed = pair.a.node.events.missed
+    submit = pair.a.node.store.submit
+    submit(SetPolicy("/", "p", False, "^q", "queues", 0, {"max-length": 9}), None)
+    submit(SetPolicy("/", "z", False, "^q", "queues", 0, {"max-length": 9}), None)
+    found: list[str] = []
+    for _ in range(20):
+        found += [str(headers["name"]) for _, headers in told(watcher)]
+    assert sorted(found) == [f"q{number:02}" for number in range(30)]
+    # The second change came while the first was told of.
+    assert pair.a.node.events.missed == missed + 1
 
 
 def test_a_change_is_told_of_once_in_a_cluster() -> None:

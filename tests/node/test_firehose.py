@@ -8,7 +8,10 @@ import pytest
 
 import warren
 import warren.node.firehose as firehose
+from tests.admin.host import answered, service_of
 from tests.node.pair import Client, Pair
+from warren.admin.service.caller import ADMINISTRATOR, Caller
+from warren.admin.service.catalogue import OPERATIONS
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
 from warren.wire.amqp091.properties import Properties
@@ -150,3 +153,68 @@ def test_headers_that_would_be_too_large_are_left_out() -> None:
     publish(client, "", "q", b"body", headers={"much": "x" * 128_000}, message_id="m")
     ((_, headers, body),) = told(watcher)
     assert (headers["properties"], body) == ({"message_id": "m"}, b"body")
+
+
+def test_what_a_bcc_names_counts_and_is_shown() -> None:
+    pair = Pair(alone=True)
+    watcher = traced(pair)
+    client = pair.a.client()
+    client.declare("q")
+    client.declare("hidden")
+    publish(client, "", "q", b"x", headers={"CC": ["nowhere"], "BCC": ["hidden"]})
+    assert client.get("hidden") is not None
+    published, delivered = told(watcher)
+    for _, headers, _ in (published, delivered):
+        assert headers["routing_keys"] == ["q", "nowhere", "hidden"]
+        assert headers["properties"] == {"headers": {"CC": ["nowhere"]}}
+    assert sorted(str(name) for name in _list(published[1]["routed_queues"])) == ["hidden", "q"]
+
+
+def test_what_is_published_and_got_over_http_is_told_of() -> None:
+    pair = Pair(alone=True)
+    watcher = traced(pair)
+    watcher.declare("q")
+    service = service_of(pair)
+    message = {"vhost": "/", "exchange": "", "routing_key": "q", "body": b"one"}
+    caller = Caller("guest", frozenset([ADMINISTRATOR]))
+
+    def ask(name: str, arguments: dict[str, Any]) -> None:
+        async def asked() -> None:
+            await OPERATIONS[name].asked(service, caller, arguments)
+
+        answered(pair, asked)
+
+    ask("publish_message", message)
+    for fate in ("returned", "settled"):
+        ask("get_messages", {"vhost": "/", "queue": "q", "fate": fate})
+    found = told(watcher)
+    assert [(key, body) for key, _, body in found] == [
+        ("publish.", b"one"), ("deliver.q", b"one"), ("deliver.q", b"one"),
+    ]  # fmt: skip
+    assert [headers.get("redelivered") for _, headers, _ in found] == [None, 0, 1]
+    assert {headers["user"] for _, headers, _ in found} == {"guest"}
+
+
+def test_direct_replies_are_told_of() -> None:
+    pair = Pair(alone=True)
+    watcher = traced(pair)
+    client, server = pair.a.client(), pair.a.client()
+    client.call(spec.BasicConsume(0, "amq.rabbitmq.reply-to", "t", False, True, False, False, {}))
+    client.declare("requests")
+    publish(client, "", "requests", b"request", reply_to="amq.rabbitmq.reply-to")
+    request = server.get("requests")
+    assert request is not None
+    address = str(told(watcher)[0][1]["properties"]["reply_to"])  # type: ignore[index, call-overload]
+    publish(server, "", address, b"reply")
+    published, delivered = told(watcher)
+    assert (published[0], published[2]) == ("publish.", b"reply")
+    assert published[1]["routing_keys"] == published[1]["routed_queues"] == [address]
+    assert published[1]["connection"] == server.end.name()
+    assert (delivered[0], delivered[2]) == (f"deliver.{address}", b"reply")
+    assert delivered[1]["connection"] == client.end.name()
+    assert (delivered[1]["channel"], delivered[1]["redelivered"]) == (1, 0)
+
+
+def _list(value: object) -> list[object]:
+    assert isinstance(value, list)
+    return value

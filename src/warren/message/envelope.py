@@ -46,6 +46,10 @@ class Envelope:
         """How often deliveries of it failed in all queues that it was in before this one."""
         return 0
 
+    def hidden_keys(self) -> list[str]:
+        """Routing keys that count, too, and that no receiver sees."""
+        return []
+
 
 @final
 class NewMessage(Envelope):

@@ -64,6 +64,7 @@ def apply_access(
         if before is not None:
             record.limits = before.limits
         users[command.name] = record
+        outcome.created_user = before is None
         outcome.changed = True
     elif isinstance(command, DeleteUser):
         _delete_user(users, vhosts, command.name, outcome)

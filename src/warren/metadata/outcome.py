@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from warren.metadata.tables import ExchangeRecord, NodeRecord, QueueRecord
+from warren.metadata.tables import ExchangeRecord, NodeRecord, PolicyRecord, QueueRecord
 from warren.pending import Result
 
 
@@ -23,6 +23,8 @@ class Outcome(Result):
         more_sessions: The node that got further sessions for its present life.
         members_changed: Queues whose members are others than before.
         policies_changed: What policies say of queues may be something else than before.
+        created_user: Whether a user that was set is a new one.
+        cleared_policy: The policy that is no more; None if none went.
         vhosts_changed: A vhost came, or all that it had is gone.
         deleted_vhost: The vhost whose deletion has begun; None if none has.
         limits_changed: A user or a vhost has other limits than before.
@@ -39,6 +41,8 @@ class Outcome(Result):
         self.more_sessions: NodeRecord | None = None
         self.members_changed: list[QueueRecord] = []
         self.policies_changed: bool = False
+        self.created_user: bool = False
+        self.cleared_policy: PolicyRecord | None = None
         self.vhosts_changed: bool = False
         self.limits_changed: bool = False
         self.deleted_vhost: str | None = None

@@ -135,10 +135,19 @@ def clear_policy(vhosts: dict[str, VhostRecord], command: ClearPolicy, outcome: 
     tables = vhosts.get(command.vhost)
     if tables is not None:
         policies = tables.policies_of(command.operator)
-        if policies.pop(command.name, None) is not None:
+        outcome.cleared_policy = policies.pop(command.name, None)
+        if outcome.cleared_policy is not None:
             tables.router.policies_changed()
             outcome.changed = True
             outcome.policies_changed = True
+
+
+def chosen(tables: VhostRecord, policy: PolicyRecord, operator: bool, queue: QueueRecord) -> bool:
+    """Whether a queue goes by a policy, or would if the policy, which is gone, were there."""
+    if not _fits(policy, queue.name, queue.kind):
+        return False
+    other = _first_fitting(tables.policies_of(operator), queue.name, queue.kind)
+    return other is None or other is policy or _before(policy, other)
 
 
 def names_of(tables: VhostRecord, queue: QueueRecord) -> tuple[str, str]:

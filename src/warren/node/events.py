@@ -22,10 +22,12 @@ from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
 from warren.metadata.plain_tables import as_table
+from warren.metadata.policies import chosen
+from warren.metadata.tables import PolicyRecord, QueueRecord, VhostRecord
 from warren.node.loop import Loop
 from warren.node.own_messages import OwnMessages
 from warren.ports import Work
-from warren.protocols.facts import ConnectionFacts
+from warren.protocols.facts import ConnectionFacts, ConsumerFacts
 from warren.routing.terms import term, type_name
 from warren.wire.amqp091.table import Table, Value
 
@@ -34,6 +36,9 @@ TURN_EVENTS: Final = 256
 """So many are told of in one turn: some milliseconds."""
 WAITING_MAX: Final = 16_384
 """Of what happens while so many wait, nothing is told."""
+
+CHANGES_MAX: Final = 64
+"""So many changes of policies wait until the queues they are about are told of."""
 
 
 @final
@@ -69,26 +74,34 @@ class NodeEvents(Work):
         self._waiting: deque[NodeEvent] = deque()
         self._at_work: bool = False
         self._says_missed: bool = False
+        self._policies: PolicyQueues = PolicyQueues(loop, self)
 
     def on(self) -> bool:
         """Whether there is an event exchange."""
         tables = self._metadata.vhosts.get(self._vhost)
         return tables is not None and EVENT_EXCHANGE in tables.exchanges
 
+    def waiting(self) -> i64:
+        """How many are yet to be told of."""
+        return len(self._waiting)
+
     def add(self, key: str, headers: Table) -> None:
         """Have something told of; asked for while `on`."""
         if len(self._waiting) >= WAITING_MAX:
-            self.missed += 1
-            if not self._says_missed:
-                self._says_missed = True
-                self._loop.log_warning(
-                    f"more happens than can be told of: some is left out of {EVENT_EXCHANGE}"
-                )
+            self._miss()
             return
         self._waiting.append(NodeEvent(key, headers, self._loop.wall_ms()))
         if not self._at_work:
             self._at_work = True
             self._loop.do_in_parts(self)
+
+    def _miss(self) -> None:
+        self.missed += 1
+        if not self._says_missed:
+            self._says_missed = True
+            self._loop.log_warning(
+                f"more happens than can be told of: some is left out of {EVENT_EXCHANGE}"
+            )
 
     def go_on(self) -> bool:
         """Tell of some; whether these were the last."""
@@ -156,6 +169,30 @@ class NodeEvents(Work):
             },
         )
 
+    def consumer(
+        self,
+        connection: str,
+        number: i64,
+        consumer: ConsumerFacts,
+        user: str,
+        vhost: str,
+        begun: bool,
+    ) -> None:
+        """A consumer has begun, or is gone."""
+        headers: Table = {
+            "consumer_tag": consumer.tag,
+            "queue": consumer.queue,
+            "vhost": vhost,
+            "channel": f"{connection} ({number})",
+            "user_who_performed_action": user,
+        }
+        if begun:
+            headers["exclusive"] = consumer.exclusive
+            headers["ack_required"] = consumer.ack_required
+            headers["prefetch_count"] = int(consumer.prefetch)
+            headers["arguments"] = arguments_of(consumer.arguments)
+        self.add("consumer.created" if begun else "consumer.deleted", headers)
+
     def login(self, user: str, host: str, succeeded: bool) -> None:
         """A client has said who it is."""
         headers: Table = {"name": user, "connection_type": "network", "peer_host": host}
@@ -189,8 +226,8 @@ class NodeEvents(Work):
         self.cascaded(outcome)
         if outcome.changed:
             self._changed_topology(command)
-            self._changed_access(command)
-            self._changed_parameters(command)
+            self._changed_access(command, outcome)
+            self._changed_parameters(command, outcome)
 
     def cascaded(self, outcome: Outcome) -> None:
         """Queues and exchanges have gone, with others or by themselves."""
@@ -243,18 +280,18 @@ class NodeEvents(Work):
                 found[name] = most
             self.add(key, found)
 
-    def _changed_access(self, command: commands.Command) -> None:
+    def _changed_access(self, command: commands.Command, outcome: Outcome) -> None:
         if isinstance(command, commands.SetUser):
-            self.add("user.created", {"name": command.name})
+            key = "user.created" if outcome.created_user else "user.password.changed"
+            self.add(key, {"name": command.name})
+            self._tags_set(command.name, command.tags)
         elif isinstance(command, commands.DeleteUser):
             self.add("user.deleted", {"name": command.name})
         elif isinstance(command, commands.SetPassword):
             key = "user.password.changed" if command.password_hash else "user.password.cleared"
             self.add(key, {"name": command.name})
         elif isinstance(command, commands.SetUserTags):
-            tags: list[Value] = []
-            tags.extend(command.tags)
-            self.add("user.tags.set", {"name": command.name, "tags": tags})
+            self._tags_set(command.name, command.tags)
         elif isinstance(command, commands.SetUserLimits):
             found: Table = {"name": "limits", "username": command.name}
             for name, most in command.limits.items():
@@ -277,28 +314,123 @@ class NodeEvents(Work):
         elif isinstance(command, commands.ClearTopicPermissions):
             self.add("topic.permission.deleted", {"user": command.user, "vhost": command.vhost})
 
-    def _changed_parameters(self, command: commands.Command) -> None:
+    def _tags_set(self, user: str, given: list[str]) -> None:
+        tags: list[Value] = []
+        tags.extend(given)
+        self.add("user.tags.set", {"name": user, "tags": tags})
+
+    def _changed_parameters(self, command: commands.Command, outcome: Outcome) -> None:
         if isinstance(command, commands.SetPolicy):
-            self.add(
-                "policy.set",
-                {
-                    "name": command.name,
-                    "vhost": command.vhost,
-                    "pattern": command.pattern,
-                    "apply-to": command.apply_to,
-                    "priority": int(command.priority),
-                    "definition": _plain(command.definition),
-                },
-            )
+            rest: Table = {
+                "pattern": command.pattern,
+                "apply-to": command.apply_to,
+                "priority": int(command.priority),
+                "definition": _plain(command.definition),
+            }
+            if command.operator:
+                self._parameter("operator_policy", command.name, command.vhost, True, dict(rest))
+            self.add("policy.set", {"name": command.name, "vhost": command.vhost, **rest})
+            tables = self._metadata.vhosts.get(command.vhost)
+            if tables is not None:
+                policy = tables.policies_of(command.operator)[command.name]
+                self._of_queues(tables, policy, command.operator, rest)
         elif isinstance(command, commands.ClearPolicy):
+            if command.operator:
+                self._parameter("operator_policy", command.name, command.vhost, False, {})
             key = "operator.policy.cleared" if command.operator else "policy.cleared"
             self.add(key, {"name": command.name, "vhost": command.vhost})
+            tables = self._metadata.vhosts.get(command.vhost)
+            if tables is not None and outcome.cleared_policy is not None:
+                self._of_queues(tables, outcome.cleared_policy, command.operator, None)
         elif isinstance(command, (commands.SetParameter, commands.ClearParameter)):
             is_set = isinstance(command, commands.SetParameter)
-            headers: Table = {"component": command.component, "name": command.name}
-            if command.vhost:
-                headers["vhost"] = command.vhost
-            self.add("parameter.set" if is_set else "parameter.cleared", headers)
+            value: Value = None
+            if isinstance(command, commands.SetParameter):
+                value = _plain({"value": command.value}).get("value")
+            self._parameter(command.component, command.name, command.vhost, is_set, value)
+
+    def _parameter(self, component: str, name: str, vhost: str, is_set: bool, value: Value) -> None:
+        headers: Table = {"component": component, "name": name}
+        if vhost:
+            headers["vhost"] = vhost
+        if is_set:
+            headers["value"] = value
+        self.add("parameter.set" if is_set else "parameter.cleared", headers)
+
+    def _of_queues(
+        self, tables: VhostRecord, policy: PolicyRecord, operator: bool, said: Table | None
+    ) -> None:
+        """Have each queue that goes by a policy, or went by one that is gone, told of."""
+        if not self._policies.add(PolicyChange(tables, policy, operator, said)):
+            self._miss()
+
+
+@final
+class PolicyChange:
+    """A policy that was set or cleared.
+
+    Attributes:
+        said: What it says; None if it is gone.
+    """
+
+    def __init__(
+        self, tables: VhostRecord, policy: PolicyRecord, operator: bool, said: Table | None
+    ) -> None:
+        self.tables: VhostRecord = tables
+        self.policy: PolicyRecord = policy
+        self.operator: bool = operator
+        self.said: Table | None = said
+
+
+@final
+class PolicyQueues(Work):
+    """Tells of the queues that go by policies which were set, or went by those that are gone."""
+
+    def __init__(self, loop: Loop, events: NodeEvents) -> None:
+        self._loop: Loop = loop
+        self._events: NodeEvents = events
+        self._changes: deque[PolicyChange] = deque()
+        self._left: list[str] = []
+        """Queues of the vhost of the first change that were not looked at."""
+
+    def add(self, change: PolicyChange) -> bool:
+        """Have the queues of a policy told of; False if too many changes wait."""
+        if len(self._changes) >= CHANGES_MAX:
+            return False
+        self._changes.append(change)
+        if len(self._changes) == 1:
+            self._left = change.tables.queues.keys()
+            self._loop.do_in_parts(self)
+        return True
+
+    def go_on(self) -> bool:
+        """Tell of some, as soon as what happened before is told of; whether these were the last."""
+        events = self._events
+        if not events.on():
+            self._changes.clear()
+            self._left = []
+            return True
+        if events.waiting() > TURN_EVENTS:
+            return False
+        left = self._left
+        change = self._changes[0]
+        for _ in range(min(TURN_EVENTS, len(left))):
+            queue = change.tables.queues.get(left.pop())
+            if queue is not None and chosen(change.tables, change.policy, change.operator, queue):
+                self._tell(queue, change.said)
+        if not left:
+            self._changes.popleft()
+            if self._changes:
+                self._left = self._changes[0].tables.queues.keys()
+        return not self._changes
+
+    def _tell(self, queue: QueueRecord, said: Table | None) -> None:
+        headers: Table = {} if said is None else dict(said)
+        headers["name"] = queue.name
+        headers["vhost"] = queue.vhost
+        headers["type"] = f"rabbit_{queue.type.name}_queue"
+        key = "queue.policy.cleared" if said is None else "queue.policy.updated"
+        self._events.add(key, headers)
 
 
 def arguments_of(arguments: Table) -> list[Value]:

@@ -76,6 +76,7 @@ from warren.protocols.broker import (
     Settings,
 )
 from warren.protocols.client import ClientConnection, EndOfTurn
+from warren.protocols.facts import ConsumerFacts
 from warren.protocols.output import Output
 from warren.queues.dead_letters import DeadLettering
 from warren.queues.forwarding import Forwarding
@@ -795,6 +796,14 @@ class Node(Loop):
             key = "channel.created" if opened else "channel.closed"
             name = connection.name()
             self.events.channel(key, name, number, connection.user, connection.vhost)
+
+    def consumer_changed(
+        self, connection: ClientConnection, channel: i64, consumer: ConsumerFacts, begun: bool
+    ) -> None:
+        """Tell of a consumer that has begun or is gone."""
+        if self.events.on():
+            name = connection.name()
+            self.events.consumer(name, channel, consumer, connection.user, connection.vhost, begun)
 
     def connection_closing(self, connection: ClientConnection) -> None:
         """Keep a connection until its client answers."""

@@ -16,6 +16,7 @@ from warren.limits import (
 from warren.log.config import LogConfig
 from warren.metadata.grants import Grants
 from warren.protocols.client import ClientConnection, EndOfTurn
+from warren.protocols.facts import ConsumerFacts
 from warren.protocols.output import OutputHost
 from warren.queues.fifo.live import PART_RUNS
 from warren.queues.queue import Host
@@ -227,6 +228,12 @@ class Broker(Host, OutputHost):
     @abstractmethod
     def channel_changed(self, connection: ClientConnection, number: i64, opened: bool) -> None:
         """Tell of a channel that was opened or closed."""
+
+    @abstractmethod
+    def consumer_changed(
+        self, connection: ClientConnection, channel: i64, consumer: ConsumerFacts, begun: bool
+    ) -> None:
+        """Tell of a consumer that has begun or is gone."""
 
     @abstractmethod
     def connection_closed(self, connection: ClientConnection) -> None:

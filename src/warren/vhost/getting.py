@@ -18,6 +18,7 @@ from warren.pending import PendingRequest, Result
 from warren.queues.fifo.effects import Delivery, PollReply
 from warren.queues.links import Fetching
 from warren.queues.queue import Queue
+from warren.vhost.handle import VhostHandle
 
 
 @final
@@ -50,6 +51,8 @@ class Taker(Fetching):
         taken: The message that was asked for last; None if none was ready.
         refusal: Why it could not be; None if it could.
         held: How many are held.
+        handle, user: Through which, and for whom, what is taken is told of where the vhost is
+            traced; None for never.
     """
 
     def __init__(self, queue: Queue, automatic: bool, told: Callable[[], None]) -> None:
@@ -65,6 +68,8 @@ class Taker(Fetching):
         self.taken: TakenMessage | None = None
         self.refusal: Refusal | None = None
         self.held: i64 = 0
+        self.handle: VhostHandle | None = None
+        self.user: str = ""
         self._queue: Queue = queue
         self._automatic: bool = automatic
         self._told: Callable[[], None] = told
@@ -136,6 +141,11 @@ class Taker(Fetching):
             self.held += 1
         left = queue.ready_count()
         failed += delivery.failed
+        handle = self.handle
+        if handle is not None and handle.tracer.on:
+            size = int(end - start).to_bytes(4, "little")
+            record = batch.payload[start:end]
+            handle.trace_delivered(self.user, 0, queue.name, batch.flavour, record, size, again)
         self.taken = TakenMessage(message, again, delivery.acquired, failed, left)
         self._told()
 

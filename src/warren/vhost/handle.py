@@ -371,6 +371,8 @@ class VhostHandle:
             records: They back to back, and their sizes as u32 little-endian in `lengths`.
         """
         names = [queue.name for queue in route.queues]
+        if route.reply is not None:
+            names.append(route.routing_key)
         self._host.trace(
             TracedRun(
                 self.name,

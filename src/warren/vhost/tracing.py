@@ -89,7 +89,7 @@ class TracedRun:
         properties = message.properties()
         said: Table = {
             "exchange_name": message.exchange(),
-            "routing_keys": _keys(message.routing_key(), properties.headers),
+            "routing_keys": _keys(message, properties.headers),
             "properties": as_headers(properties),
             "node": node,
         }
@@ -106,14 +106,15 @@ class TracedRun:
         return said
 
 
-def _keys(routing_key: str, headers: Table | None) -> list[Value]:
-    """The routing key, and those of the header `CC`."""
-    keys: list[Value] = [routing_key]
+def _keys(message: Envelope, headers: Table | None) -> list[Value]:
+    """The routing key, and those of the headers `CC` and `BCC`."""
+    keys: list[Value] = [message.routing_key()]
     more = None if headers is None else headers.get("CC")
     if isinstance(more, list):
         for key in more:
             if isinstance(key, str):
                 keys.append(key)
+    keys.extend(message.hidden_keys())
     return keys
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 
 import msgspec
 
 from warren.admin.service.caller import Caller
 from warren.admin.service.changes import give_up_votes
+from warren.admin.service.everywhere import ask_all
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import Status
 from warren.admin.service.service import AdminService
@@ -16,12 +19,16 @@ from warren.admin.service.waiting import Awaited, until
 from warren.errors import PRECONDITION_FAILED, TIMED_OUT, Refusal
 from warren.metadata.commands import RemoveNode
 from warren.metadata.node_checks import Needs, check_remove_node
-from warren.metadata.tables import queues_of
+from warren.metadata.tables import NodeRecord, queues_of
 
 log = logging.getLogger("warren")
 
 LEAVE_SECONDS = 5.0
 """How long a node that leaves waits to hear that it is out of the tables."""
+RESET_SECONDS = 30.0
+"""For a node that is to be forgotten to leave: it gives up its votes, one queue after the other."""
+BEGUN_POLL_SECONDS = 0.1
+"""Between two questions to a node that begins anew."""
 ASK_SECONDS = 10.0
 """For a node of another cluster to answer."""
 
@@ -31,6 +38,9 @@ async def forget_node(
     service: AdminService, caller: Caller, *, node: str, force: bool = False
 ) -> None:
     """Remove a node that will not come back from the cluster.
+
+    One that runs has to be stopped before, or be in maintenance: that one leaves by itself, as by
+    `reset`, and has an empty data directory then.
 
     Args:
         force: Even where quorum queues lose their last voting member or their majority.
@@ -42,11 +52,43 @@ async def forget_node(
         raise Refusal(
             PRECONDITION_FAILED, f"node '{node}' is this one, which runs: it may leave instead"
         )
-    command = await removal(service, node, force, leaving=False)
-    say_removed(node)
-    await service.change(command)
+    if await in_maintenance(service, node):
+        nodes = service.machine.nodes
+        record = nodes[node]
+        await service.host.ask(node, "reset", {"force": True} if force else {}, RESET_SECONDS)
+        await until(lambda: node not in nodes, LEAVE_SECONDS)
+        await begun_anew(service, record)
+    else:
+        command = await removal(service, node, force, leaving=False)
+        say_removed(node)
+        await service.change(command)
     if node in service.machine.nodes:
         raise needed_again(node)
+
+
+async def begun_anew(service: AdminService, record: NodeRecord) -> None:
+    """Wait until a node that was forgotten answers in a cluster of its own, but not for ever."""
+    over = time.monotonic() + ASK_SECONDS
+    while time.monotonic() < over:
+        await asyncio.sleep(BEGUN_POLL_SECONDS)
+        try:
+            answer = await service.host.ask_at(
+                record.name, record.host, record.port, "status", {}, ASK_SECONDS
+            )
+            if msgspec.convert(answer, Status).cluster != service.machine.cluster_id.hex():
+                return
+        except (Refusal, msgspec.ValidationError):
+            # It does not listen yet.
+            continue
+
+
+async def in_maintenance(service: AdminService, node: str) -> bool:
+    """Whether another node of the cluster runs, but takes no clients."""
+    if node not in service.machine.nodes or node not in service.members.running():
+        return False
+    answers = await ask_all(service, [node], "status", {}, Status)
+    status = answers.by_node.get(node)
+    return isinstance(status, Status) and status.drained
 
 
 @operation()
@@ -66,10 +108,13 @@ async def leave(service: AdminService, caller: Caller, *, force: bool = False) -
 
 
 @operation()
-async def reset(service: AdminService, caller: Caller) -> None:
+async def reset(service: AdminService, caller: Caller, *, force: bool = False) -> None:
     """Leave the cluster as `leave` does, and begin with an empty data directory, soon after this.
 
     The node takes no clients: it has to be in maintenance, and stays in it.
+
+    Args:
+        force: Even where quorum queues lose their last voting member or their majority.
 
     Raises:
         Refusal: It is not in maintenance, cannot go, or is needed.
@@ -77,7 +122,7 @@ async def reset(service: AdminService, caller: Caller) -> None:
     if not service.host.state().drained:
         raise Refusal(PRECONDITION_FAILED, "the node takes clients: have it drained first")
     if len(service.machine.nodes) > 1:
-        await leave_cluster(service, False)
+        await leave_cluster(service, force)
     service.host.reset(None)
 
 

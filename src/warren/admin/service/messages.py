@@ -154,6 +154,8 @@ class TakingOut:
         record = attempt(service, lambda: handle.queue_to_poll(queue))
         self._told = asyncio.Event()
         self.taker = attempt(service, lambda: Taker(record, automatic, self._told.set))
+        self.taker.handle = handle
+        self.taker.user = caller.name
         self.shows_counts = record.type.shows_delivery_counts
         self._service = service
         self._queue = queue

@@ -9,6 +9,7 @@ from mypy_extensions import i64
 
 from warren.limits import FRAME_OVERHEAD_BYTES
 from warren.message.amqp091.conversion import neutral_properties
+from warren.message.amqp091.letters import hidden_keys
 from warren.message.amqp091.note import note_of
 from warren.message.amqp091.record import (
     BODY_SIZE_AT,
@@ -73,3 +74,7 @@ class PublishEnvelope(Envelope):
     def failures(self) -> i64:
         """What the broker has noted, for a message that died before."""
         return note_of(self._data, self._at).failed
+
+    def hidden_keys(self) -> list[str]:
+        """What a `BCC` header named when it came."""
+        return hidden_keys(note_of(self._data, self._at))

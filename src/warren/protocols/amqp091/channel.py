@@ -247,18 +247,20 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         facts.served = list(served.uses.values())
         facts.unacknowledged = served.unsettled.count()
         for link in served.consumers.values():
-            facts.consumers.append(
-                ConsumerFacts(
-                    link.queue.name,
-                    link.tag,
-                    not link.no_ack,
-                    link.exclusive,
-                    link.prefetch,
-                    link.arguments,
-                    link.consumer_id,
-                )
-            )
+            facts.consumers.append(_facts_of(link))
         return facts
+
+    def consumer_begun(self, link: ConsumerLink) -> None:
+        """A queue has taken a consumer."""
+        link.begun = True
+        self.connection.broker.consumer_changed(self.connection, self.number, _facts_of(link), True)
+
+    def consumer_gone(self, link: ConsumerLink) -> None:
+        """A consumer is no more, whoever wanted that."""
+        if link.begun:
+            link.begun = False
+            broker = self.connection.broker
+            broker.consumer_changed(self.connection, self.number, _facts_of(link), False)
 
     def use_of(self, queue: Queue) -> QueueUse:
         """Where it is counted what this channel gets of a queue."""
@@ -403,6 +405,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             served.consumers = {}
             for link in links.values():
                 link.closed = True
+                self.consumer_gone(link)
             for (_, consumer_id), queue in served.holders.items():
                 if not queue.deleted:
                     queue.down(consumer_id)
@@ -647,6 +650,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         """A consumer's queue was deleted: tell clients that know `basic.cancel` from the server."""
         served = self.served
         served.consumers.pop(link.tag, None)
+        self.consumer_gone(link)
         served.holders.pop((id(link.queue), int(link.consumer_id)), None)
         if self.connection.agreement.capability("consumer_cancel_notify"):
             self.send(spec.BasicCancel(link.tag, True))
@@ -684,6 +688,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
                 if link.queue is queue and link.consumer_id == consumer_id:
                     del self.consumers[link.tag]
                     link.close()
+                    self.consumer_gone(link)
                     queue.cancel(consumer_id)
                     self.send(spec.BasicCancel(link.tag, True))
                     return
@@ -882,3 +887,15 @@ def _unknown_tag(tag: i64, method_id: int) -> ChannelException:
     if said < 0:
         said += 1 << 64
     return ChannelException(406, f"unknown delivery tag {said}", 60, method_id)
+
+
+def _facts_of(link: ConsumerLink) -> ConsumerFacts:
+    return ConsumerFacts(
+        link.queue.name,
+        link.tag,
+        not link.no_ack,
+        link.exclusive,
+        link.prefetch,
+        link.arguments,
+        link.consumer_id,
+    )

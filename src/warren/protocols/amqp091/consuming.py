@@ -196,6 +196,7 @@ class ConsumerLink(Link):
     Attributes:
         tag: Its consumer tag.
         no_ack: Whether messages are settled as they are written.
+        begun: Whether its queue has taken it, and nobody was told that it is gone.
         waiting: Messages handed out and not written yet.
         prefetch, exclusive, arguments: As it was begun with.
     """
@@ -217,6 +218,7 @@ class ConsumerLink(Link):
         self.arguments: Table = NO_ARGUMENTS
         self.consumer_id: i64 = 0
         self.closed: bool = False
+        self.begun: bool = False
         self.waiting: i64 = 0
         self.on_cancelled: LinkOwner | None = None
         self._frames: MessageFrames = frames

@@ -333,7 +333,9 @@ def _consume_replies(channel: Channel, method: spec.BasicConsume, tag: str) -> N
         raise ChannelException(406, "reply consumer already set")
     if not method.no_ack:
         raise ChannelException(406, "reply consumer cannot acknowledge")
-    channel.replies = DirectReplies(channel.vhost, channel.frames, channel.unsettled, tag)
+    channel.replies = DirectReplies(
+        channel.vhost, channel.frames, channel.unsettled, tag, channel.connection.name()
+    )
     if not method.nowait:
         channel.send(spec.BasicConsumeOk(tag))
 
@@ -344,6 +346,7 @@ def _cancel(channel: Channel, method: spec.BasicCancel) -> None:
     if link is not None:
         link.close()
         link.queue.cancel(link.consumer_id)
+        channel.consumer_gone(link)
     elif channel.replies is not None and channel.replies.tag == tag:
         channel.replies.close()
         channel.replies = None
@@ -423,6 +426,9 @@ def answer(channel: Channel, pending: Pending, reply: Reply) -> None:
     if isinstance(request, spec.BasicConsume):
         if reply.code == IN_EXCLUSIVE_USE:
             raise ChannelException(403, f"{queue} in exclusive use")
+        link = pending.link
+        if link is not None and not link.closed:
+            channel.consumer_begun(link)
         if not request.nowait:
             channel.send(spec.BasicConsumeOk(pending.name))
     elif isinstance(request, spec.BasicGet):

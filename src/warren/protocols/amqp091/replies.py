@@ -15,6 +15,7 @@ from mypy_extensions import i64
 
 from warren.message.amqp091.edits import with_reply_to
 from warren.message.amqp091.record import content_at
+from warren.message.flavours import AMQP091
 from warren.protocols.amqp091.consuming import MessageFrames
 from warren.protocols.amqp091.unsettled import Unsettled
 from warren.vhost.handle import VhostHandle
@@ -38,8 +39,18 @@ class DirectReplies(ReplyTarget):
     NAME: ClassVar[str] = REPLY_PREFIX
 
     def __init__(
-        self, vhost: VhostHandle, frames: MessageFrames, unsettled: Unsettled, tag: str
+        self,
+        vhost: VhostHandle,
+        frames: MessageFrames,
+        unsettled: Unsettled,
+        tag: str,
+        connection: str,
     ) -> None:
+        """
+        Args:
+            connection: The name of the channel's connection.
+        """
+        self._connection: str = connection
         self.tag: str = tag
         self.address: str = vhost.reply_address()
         self._vhost: VhostHandle = vhost
@@ -62,6 +73,16 @@ class DirectReplies(ReplyTarget):
         frames.output.buffer.write(method_frame(int(frames.channel), deliver.encode()))
         frames.write_content(record, content_at(record, 0), len(record))
         frames.output.touch()
+        if frames.tracer.on:
+            self._vhost.trace_delivered(
+                self._connection,
+                frames.channel,
+                self.address,
+                AMQP091,
+                record,
+                len(record).to_bytes(4, "little"),
+                False,
+            )
         return True
 
     def addressed(self, record: bytes, head: i64) -> bytes:
