@@ -7,6 +7,7 @@ day. Names follow Spark's Kafka source where the meaning is the same.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,13 @@ URI_DEFAULT: Final = "amqp://guest:guest@localhost:5672/"
 BROWSE: Final = "browse"
 DRAIN: Final = "drain"
 
+#: The two guarantees of a write.
+AT_LEAST_ONCE: Final = "at-least-once"
+EXACTLY_ONCE: Final = "exactly-once"
+
+#: Bytes of a write's name: names of queues are made of it.
+_SINK_BYTES_MAX: Final = 200
+
 #: "No bound" where the broker expects a number: the largest it can hold.
 UNBOUNDED: Final = (1 << 63) - 1
 
@@ -37,6 +45,8 @@ _BATCH: Final = (
     | _TABLE
     | {"subscribe", "mode", "minpartitions", "maxrecordsperpartition", "arrowbatchrows"}
 )
+#: Where a batch query begins and ends.
+_BOUNDS: Final = {"startingoffsets", "startingtimestamp", "endingoffsets", "endingtimestamp"}
 _STREAM: Final = _BATCH | {
     "groupid",
     "maxoffsetspertrigger",
@@ -46,7 +56,7 @@ _STREAM: Final = _BATCH | {
     "newcheckpoint",
     "checkpointlocation",
 }
-_WRITE: Final = _CONNECTION | {"topic", "exchange", "mandatory"}
+_WRITE: Final = _CONNECTION | {"topic", "exchange", "mandatory", "delivery", "sinkid", "batchid"}
 
 #: The names as they are documented, for error messages.
 _SPELLING: Final = {
@@ -63,10 +73,33 @@ _SPELLING: Final = {
     "checkpointlocation": "checkpointLocation",
     "retrytimeout": "retryTimeout",
     "arrowbatchrows": "arrowBatchRows",
+    "sinkid": "sinkId",
+    "batchid": "batchId",
+    "startingoffsets": "startingOffsets",
+    "startingtimestamp": "startingTimestamp",
+    "endingoffsets": "endingOffsets",
+    "endingtimestamp": "endingTimestamp",
 }
 
 #: Added by Spark itself to what the query said.
 _FROM_SPARK: Final = {"checkpointlocation", "path"}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Where a batch query begins or ends: behind what comes before a message, or a time.
+
+    Attributes:
+        number: The first message that is beyond it; -1 where a time says.
+        stamp_ms: In milliseconds since 1970; what the broker took then or later is beyond it.
+    """
+
+    number: int
+    stamp_ms: int = 0
+
+
+EARLIEST: Final = Bound(0)
+LATEST: Final = Bound(UNBOUNDED)
 
 
 @dataclass(frozen=True)
@@ -95,6 +128,8 @@ class ReadOptions:
             batches of another one (`newCheckpoint`).
         checkpoint: The query's checkpoint, if batches are to be settled as soon as Spark has
             committed them there and not at the next trigger only (`checkpointLocation`).
+        start, end: Of a batch query, the messages it sees (`startingOffsets`, `startingTimestamp`,
+            `endingOffsets`, `endingTimestamp`).
     """
 
     uris: tuple[str, ...]
@@ -111,6 +146,8 @@ class ReadOptions:
     arrow_rows_max: int
     new_checkpoint: bool
     checkpoint: Path | None = None
+    start: Bound = EARLIEST
+    end: Bound = LATEST
 
 
 @dataclass(frozen=True)
@@ -124,6 +161,10 @@ class WriteOptions:
         queue: Name of the queue that gets every row (`topic`), or None.
         exchange: The exchange that gets every row, under the row's `key` (`exchange`), or None.
         mandatory: Whether a row that no queue takes fails the task (`mandatory`).
+        exactly_once: Whether rows are staged, and published once when the batch is decided
+            (`delivery`).
+        sink, batch: What a `df.write` is called, so that the same one is done once however often
+            it is run (`sinkId`, `batchId`); the sink is empty for one without a name.
     """
 
     uris: tuple[str, ...]
@@ -131,6 +172,9 @@ class WriteOptions:
     queue: str | None
     exchange: str | None
     mandatory: bool
+    exactly_once: bool = False
+    sink: str = ""
+    batch: int = 0
 
 
 class _Options:
@@ -178,6 +222,36 @@ class _Options:
             if value.endswith(unit) and digits.isascii() and digits.isdigit():
                 return int(digits) * factor
         raise _bad(name, value, "a time such as 90s, 30m or 2h, or 0 for no end")
+
+    def bound(self, kind: str, queue: str, default: str) -> Bound:
+        """Where a query begins or ends, as offsets or as a time.
+
+        Args:
+            kind: `starting` or `ending`.
+            default: The word that says so, and is the only one that does for this kind.
+        """
+        offsets = self._values.get(f"{kind}offsets")
+        stamp = self._values.get(f"{kind}timestamp")
+        standard = EARLIEST if default == "earliest" else LATEST
+        if offsets is not None and stamp is not None:
+            raise ConfigError(f"options '{kind}Offsets' and '{kind}Timestamp' exclude each other")
+        if stamp is not None:
+            if not stamp.isascii() or not stamp.isdigit() or int(stamp) > UNBOUNDED:
+                raise _bad(f"{kind}timestamp", stamp, "milliseconds since 1970")
+            return Bound(-1, int(stamp))
+        if offsets is None or offsets.lower() == default:
+            return standard
+        try:
+            number = json.loads(offsets)[queue]["0"]
+        except (ValueError, TypeError, LookupError):
+            number = None
+        named = -2 if standard is EARLIEST else -1
+        if type(number) is int and number == named:
+            return standard
+        if type(number) is not int or not 0 <= number <= UNBOUNDED:
+            example = json.dumps({queue: {"0": 100}})
+            raise _bad(f"{kind}offsets", offsets, f"{default}, or JSON such as {example}")
+        return Bound(number)
 
     def folder(self, name: str) -> Path | None:
         """A folder of this machine, as a path or a URI."""
@@ -233,7 +307,7 @@ def table_columns(given: Mapping[str, str]) -> tuple[str, ...]:
     Raises:
         ConfigError: A name is unknown, or a value is.
     """
-    options = _Options(given, _STREAM)
+    options = _Options(given, _STREAM | _BOUNDS)
     with_value = options.flag("includevalue", True)
     with_headers = options.flag("includeheaders", False)
     wanted = options.text("columns")
@@ -257,7 +331,7 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         ConfigError: A name is unknown, a value is out of its range, a required one is missing, or
             the mode does not fit the kind of query.
     """
-    options = _Options(given, _STREAM if streaming else _BATCH)
+    options = _Options(given, _STREAM if streaming else _BATCH | _BOUNDS)
     fitting = DRAIN if streaming else BROWSE
     mode = options.text("mode") or fitting
     if mode not in (BROWSE, DRAIN):
@@ -270,10 +344,11 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         group = options.required(
             "groupid", "the broker keeps a streaming query's open rows under this name"
         )
+    queue = options.required("subscribe", "the name of the queue to read")
     return ReadOptions(
         uris=options.uris(),
         retry_seconds=options.duration_ms("retrytimeout", 5 * 60_000) / 1000,
-        queue=options.required("subscribe", "the name of the queue to read"),
+        queue=queue,
         group=group,
         rows_max=options.number("maxoffsetspertrigger", 100_000),
         bytes_max=options.number("maxbytespertrigger", 256 * 1024 * 1024),
@@ -285,6 +360,8 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         arrow_rows_max=options.number("arrowbatchrows", 16_384),
         new_checkpoint=options.flag("newcheckpoint", False),
         checkpoint=options.folder("checkpointlocation") if streaming else None,
+        start=EARLIEST if streaming else options.bound("starting", queue, "earliest"),
+        end=LATEST if streaming else options.bound("ending", queue, "latest"),
     )
 
 
@@ -304,8 +381,8 @@ def check_read(given: Mapping[str, str]) -> None:
             raise (stream if only_stream & {name.lower() for name in given} else batch) from None
 
 
-def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Check and complete the options of `df.write` or `df.writeStream`.
+def write_options(given: Mapping[str, str], streaming: bool = False) -> WriteOptions:
+    """Check and complete the options of `df.write` or, if `streaming`, `df.writeStream`.
 
     Raises:
         ConfigError: A name is unknown, a value is out of its range, or two targets are named.
@@ -315,10 +392,24 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     exchange = options.text("exchange")
     if queue is not None and exchange is not None:
         raise ConfigError("options 'topic' (a queue) and 'exchange' exclude each other")
+    delivery = options.text("delivery") or AT_LEAST_ONCE
+    if delivery not in (AT_LEAST_ONCE, EXACTLY_ONCE):
+        raise _bad("delivery", delivery, f"{AT_LEAST_ONCE} or {EXACTLY_ONCE}")
+    sink = options.text("sinkid") or ""
+    if sink or options.text("batchid") is not None:
+        if streaming:
+            raise ConfigError("'sinkId' and 'batchId' are for df.write: a stream has its own")
+        if not sink or delivery != EXACTLY_ONCE:
+            raise ConfigError("'batchId' goes with 'sinkId', and both with delivery=exactly-once")
+        if len(sink.encode()) > _SINK_BYTES_MAX:
+            raise _bad("sinkid", sink, f"a name of {_SINK_BYTES_MAX} bytes at most")
     return WriteOptions(
         uris=options.uris(),
         retry_seconds=options.duration_ms("retrytimeout", 5 * 60_000) / 1000,
         queue=queue,
         exchange=exchange,
         mandatory=options.flag("mandatory", True),
+        exactly_once=delivery == EXACTLY_ONCE,
+        sink=sink,
+        batch=options.number("batchid", 0, low=0),
     )

@@ -21,6 +21,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from warren.spark.bounds import messages_within
 from warren.spark.broker import Connect, Runs, connect
 from warren.spark.calling import PatientCaller
 from warren.spark.checkpoint import Place
@@ -29,8 +30,12 @@ from warren.spark.options import UNBOUNDED, URI_DEFAULT, ReadOptions, read_optio
 from warren.spark.reading import count_rows, read_rows
 from warren.spark.schema import COLUMNS, arrow_schema
 
-#: Record batches that are read ahead of who asks for them, some 8 MiB each.
+#: Record batches that are read ahead of who asks for them.
 _AHEAD: Final = 2
+
+#: Their size. A batch costs less here than in Spark, and a small buffer stays with the process,
+#: where a large one comes back from the system as pages to be cleared.
+_READ_BYTES: Final = 2 * 1024 * 1024
 
 
 def read_queue(
@@ -54,7 +59,7 @@ def read_queue(
     read = read_options({**given, **(options or {})}, streaming=False)
     caller = PatientCaller(read.uris, read.retry_seconds, connect)
     try:
-        runs = caller.call(lambda tables: tables.status(queue)).runs
+        runs = messages_within(caller, read)
     finally:
         caller.close()
     schema = arrow_schema(read.columns)
@@ -201,7 +206,13 @@ def _rows(
         try:
             schema = arrow_schema(options.columns)
             for rows in read_rows(
-                caller, options.queue, runs, schema, options.arrow_rows_max, complete
+                caller,
+                options.queue,
+                runs,
+                schema,
+                options.arrow_rows_max,
+                complete,
+                _READ_BYTES,
             ):
                 put(rows)
                 if stopped.is_set():
