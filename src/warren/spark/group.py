@@ -8,7 +8,7 @@ its commit after, and both survive a crash:
 - crash before the commit was logged: the batch runs again, on the same checkout;
 - crash before the checkout was settled: the next run settles it, since the offset it starts from
   says that the batch before was committed;
-- a lease ran out before the next run: it takes the same checkout again, if nobody had any of it.
+- a lease ran out before the next run: it takes the same checkout again, if it is untouched.
 
 A sink that has a batch already, by its id, skips it, and Spark commits the batch without having
 planned it. Its messages were never read, so they go back to the queue and come with a later batch.
