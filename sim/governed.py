@@ -1,7 +1,8 @@
 """A queue of which policies say otherwise again and again, while it is used.
 
 Policies and operator policies change how many messages it may hold, and bytes of them, what happens
-to more, when messages expire, how often a delivery may fail, and what becomes of those that die.
+to more, when messages expire, how often a delivery may fail, how long what returns waits, and what
+becomes of those that die.
 Each run has a few such terms to choose from. A change takes effect some time after it was asked for
 and two policies count together, so that while things go wrong whatever one of the terms allows may
 happen; what none allows may not. `trials` says what happens when nothing goes wrong any more.
@@ -42,6 +43,9 @@ UNSAID: Final = -2
 NOWHERE: Final = "nowhere"
 ONCE: Final = "at-most-once"
 KEPT: Final = "at-least-once"
+RETRY_MOST: Final = 3
+"""What returns waits no longer than so many times the shortest wait."""
+RETRIES_MS: Final = (0, 0, 20, 300)
 REASONS: Final = ("rejected", "expired", "maxlen", "delivery_limit")
 LONG_MS: Final = 3_600_000
 CHANGE_SHARE: Final = 0.3
@@ -58,6 +62,8 @@ class Terms(NamedTuple):
         rejects: Whether publishes are rejected where there is too much.
         ttl_ms: When messages expire that come from then on; -1 for never.
         limit: How often a delivery may fail; negative for ever, and `UNSAID`.
+        retry_ms: So long what returns waits for each delivery that failed, up to thrice; 0 for not
+            at all.
         dead: What becomes of those that die: `NOWHERE`, `ONCE`, `KEPT`.
         expires_ms: For how long the queue may be unused; -1 for ever.
     """
@@ -67,6 +73,7 @@ class Terms(NamedTuple):
     rejects: bool = False
     ttl_ms: int = -1
     limit: int = UNSAID
+    retry_ms: int = 0
     dead: str = NOWHERE
     expires_ms: int = -1
 
@@ -81,12 +88,15 @@ class Terms(NamedTuple):
 Definition = dict[str, object]
 
 
-def draw_terms(random: Random, kind: str, kept: bool, ttls_ms: tuple[int, ...]) -> Terms:
+def draw_terms(
+    random: Random, kind: str, kept: bool, ttls_ms: tuple[int, ...], retries_ms: tuple[int, ...]
+) -> Terms:
     """Draw terms for a queue of a kind.
 
     Args:
         kept: Whether its declaration says that dead letters arrive at least once.
         ttls_ms: What times to live there are to choose from.
+        retries_ms: For how long what returns to a quorum queue may wait, likewise.
     """
     way = random.choice(("most", "most", "bytes", "ttl", "nothing"))
     count = random.choice((1, 2, 5, 9))
@@ -100,6 +110,7 @@ def draw_terms(random: Random, kind: str, kept: bool, ttls_ms: tuple[int, ...]) 
         rejects=rejects or dead == KEPT,
         ttl_ms=random.choice(ttls_ms) if way == "ttl" else -1,
         limit=random.choice((UNSAID, UNSAID, -1, 0, 1)) if kind == "quorum" else UNSAID,
+        retry_ms=random.choice(retries_ms) if kind == "quorum" else 0,
         dead=dead,
     )
 
@@ -130,6 +141,17 @@ def definitions_of(terms: Terms, kind: str, random: Random) -> tuple[Definition,
         say("expires", terms.expires_ms, LONG_MS)
     if terms.limit != UNSAID:
         say("delivery-limit", terms.limit, terms.limit + 2 if terms.limit >= 0 else -1)
+    if terms.retry_ms > 0:
+        times = [
+            (terms.retry_ms, RETRY_MOST * terms.retry_ms),
+            (terms.retry_ms // 2, LONG_MS),
+        ]
+        both = random.sample((user, operator), 2)
+        # Of two shortest times the longer one counts, and of longest ones the shorter.
+        for policy, (least, most) in zip(both[: random.choice((1, 2))], times, strict=False):
+            policy["delayed-retry-type"] = "all"
+            policy["delayed-retry-min"] = least
+            policy["delayed-retry-max"] = most
     overflow = "reject-publish" if terms.rejects else "drop-head"
     # Whoever says a limit says what becomes of more, so that two policies of the same kind agree.
     user["overflow"] = overflow
@@ -153,6 +175,7 @@ class Governed(Books):
         kept: Whether it is declared with dead letters that arrive at least once.
         strict: Whether clocks go right, so that none may expire before its time.
         sure: Whether what dies at most once arrives when nothing goes wrong.
+        retries_ms: How long what returns may have to wait.
         palette: The terms there are to choose from.
         taken: What a client has acknowledged.
         died: Of what those died that have arrived in the other queue.
@@ -176,8 +199,11 @@ class Governed(Books):
         self.strict = strict
         self.kept = source == "quorum" and random.random() < 0.4
         self.most = random.choice((1, 5, 1_000)) if self.kept else 1_000
+        # A queue's time never goes back: behind a clock that jumped ahead nothing ever comes again.
+        self.retries_ms = RETRIES_MS if strict else (0,)
         self.palette = [
-            draw_terms(random, source, self.kept, (20, 400)) for _ in range(random.choice((1, 2)))
+            draw_terms(random, source, self.kept, (20, 400), self.retries_ms)
+            for _ in range(random.choice((1, 2)))
         ]
         self._said = [definitions_of(terms, source, random) for terms in self.palette]
         self.taken: set[int] = set()

@@ -143,6 +143,8 @@ NEEDED_OF_CLUSTERS = (
     "died by policy: rejected",
     "died by policy: delivery_limit",
     "nodes started again in a trial",
+    "came again by policy",
+    "dead letters kept meanwhile",
     "rejected publishes spilled",
     "disks wiped",
     "wiped nodes back",

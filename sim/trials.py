@@ -9,7 +9,8 @@ What has to become of each message follows from the terms alone:
   and publishers are told.
 - Messages expire that come under a time to live, and those do not that were there before, as in
   RabbitMQ.
-- What fails oftener than the delivery limit allows dies, by the limit in force when it fails.
+- What fails oftener than the delivery limit allows dies, by the limit in force when it fails. What
+  comes back waits for as long as it is to.
 - What dies goes where the terms say. At least once all of it arrives, also what died before some
   other setting changed; what dies at most once does, too, since nothing goes wrong; where a change
   ends at-least-once, what is under way may go (DL-15).
@@ -25,11 +26,13 @@ from typing import TYPE_CHECKING, Final, final
 from sim.carried import Sender, clients_of
 from sim.governed import (
     BURIED,
+    EARLY_MS,
     GOVERNED,
     KEPT,
     NOWHERE,
     ONCE,
     POLICY,
+    RETRY_MOST,
     UNSAID,
     Burier,
     Definition,
@@ -46,6 +49,8 @@ from warren.queues.fifo_queue import FifoQueue
 from warren.wire.amqp091 import spec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sim.actors import Client
     from sim.cluster.healing import Healing
     from sim.cluster.world import ClusterWorld
@@ -63,8 +68,14 @@ FAILS_MAX: Final = 2
 READY: Final = "ready"
 GONE: Final = "gone"
 REFUSED: Final = "refused"
-SLACK: Final = 6
-"""So many more than there is room for a quorum queue may take before publishers know (QL-03)."""
+BEYOND: Final = 1
+"""So many more than there is room for a quorum queue takes: one that tells that it is full (QL-03).
+
+Each node with publishers looks at its own copy, and counts what it has under way until that copy
+has it; so among nodes it may be one each, and what is under way. A trial has one publisher, who
+waits for each answer.
+"""
+KEEP_SHARE: Final = 0.5
 
 
 @final
@@ -74,21 +85,27 @@ class Examiner(GovernedReceiver):
     Attributes:
         way: `ack`, `reject` or `fail`.
         fails: How often each is failed with before it is acknowledged.
+        retry_ms: So long what it failed with may not come again.
+        turn: Called once, before it settles the first one.
     """
 
     queue = GOVERNED
     way = "ack"
     fails = 0
+    retry_ms = 0
+    turn: Callable[[], None] | None = None
 
     def __init__(self, world: ClusterWorld, name: str, number: int, governed: Governed) -> None:
         super().__init__(world, name, number, governed)
         self._newest = 0
+        self._failed_ms: dict[int, int] = {}
+        """When it last failed with each."""
 
     def take(self, number: int) -> None:
         """It came.
 
         Raises:
-            Violation: It came behind a later one, or again.
+            Violation: It came behind a later one, or again, or too soon.
         """
         deliveries = self.governed.deliveries
         deliveries[number] += 1
@@ -98,6 +115,12 @@ class Examiner(GovernedReceiver):
             self._newest = number
         elif self.way != "fail":
             raise Violation(f"{self.name} got message {number} {deliveries[number]} times")
+        elif number in self._failed_ms:
+            waited = self.world.now_ms() - self._failed_ms[number]
+            if waited + EARLY_MS < self.retry_ms * min(deliveries[number] - 1, RETRY_MOST):
+                raise Violation(f"{self.name} got message {number} again after {waited} ms")
+            if self.retry_ms:
+                self.world.count("came again by policy")
 
     def act(self) -> None:
         """Settle the first one that is held."""
@@ -105,9 +128,13 @@ class Examiner(GovernedReceiver):
             return
         tag, number = next(iter(self.held.items()))
         del self.held[tag]
+        turn, self.turn = self.turn, None
+        if turn is not None:
+            turn()
         if self.way == "reject":
             self.send(spec.BasicReject(tag, False))
         elif self.way == "fail" and self.governed.deliveries[number] <= self.fails:
+            self._failed_ms[number] = self.world.now_ms()
             self.send(spec.BasicReject(tag, True))
         else:
             self.governed.take(number)
@@ -127,6 +154,8 @@ class Trials:
         self._ready: list[int] = []
         """Those that are there, the first one first."""
         self._terms = Terms()
+        self._said: tuple[Definition, Definition] = ({}, {})
+        """The policies that say them."""
         self._since = 0
         """Since when all nodes agree."""
         self._story: list[str] = []
@@ -157,7 +186,7 @@ class Trials:
         governed = self._governed
         random = governed.random
         self._story = []
-        self._have(draw_terms(random, governed.source, governed.kept, self._ttls_ms))
+        self._have(self._draw())
         # Those that are refused for want of room, and dead already, are to stay under way.
         if not governed.kept:
             self._with((Burier,))
@@ -168,10 +197,10 @@ class Trials:
         if random.random() < 0.3:
             self._start_again()
         former = self._terms
-        terms = draw_terms(random, governed.source, governed.kept, self._ttls_ms)
+        terms = self._draw()
         while terms.most_bytes >= 0 > former.most_bytes:
             # What came without such a limit counts with its framing.
-            terms = draw_terms(random, governed.source, governed.kept, self._ttls_ms)
+            terms = self._draw()
         self._have(terms)
         if random.random() < 0.3:
             self._start_again()
@@ -181,6 +210,13 @@ class Trials:
         self._empty()
         self._world.count("trials of policies")
 
+    def _draw(self) -> Terms:
+        """Other terms."""
+        governed = self._governed
+        return draw_terms(
+            governed.random, governed.source, governed.kept, self._ttls_ms, governed.retries_ms
+        )
+
     def _have(self, terms: Terms) -> None:
         """Have other terms in force."""
         before = self._terms
@@ -188,6 +224,7 @@ class Trials:
         self._story.append(f"{terms} by {user} and {operator}")
         self._govern(user, operator)
         self._terms = terms
+        self._said = user, operator
         if terms.dead == NOWHERE or (before.dead == KEPT and terms.dead != KEPT):
             # What is under way may go with the change.
             for fates in self._fates.values():
@@ -285,9 +322,9 @@ class Trials:
             if refused != (len(self._ready) >= room):
                 self._complain(f"message {number} was {'refused' if refused else 'taken'}")
         elif refused:
-            if len(self._ready) + waiting < room and not blocked:
+            if len(self._ready) + waiting < room + BEYOND and not blocked:
                 self._complain(f"message {number} was refused where there is room")
-        elif len(self._ready) >= room + SLACK:
+        elif len(self._ready) >= room + BEYOND:
             self._complain(f"message {number} was taken where there is no room")
         if refused:
             self._fates[number] = {REFUSED}
@@ -332,7 +369,10 @@ class Trials:
         for client in self._with(kinds if governed.kept else kinds[:1]):
             for actor in client.actors:
                 if isinstance(actor, Examiner):
-                    actor.way, actor.fails = way, fails
+                    actor.way, actor.fails, actor.retry_ms = way, fails, terms.retry_ms
+                    switches = governed.source == "quorum" and terms.dead == ONCE and way != "ack"
+                    if switches and governed.random.random() < KEEP_SHARE:
+                        actor.turn = self._keep
         try:
             world.until(TRIAL_MS, "a trial does not end", self._is_over)
         except Violation as error:
@@ -349,6 +389,20 @@ class Trials:
                 )
         self._ready = []
         self._healing.leave()
+
+    def _keep(self) -> None:
+        """While messages die that are to arrive at most once, have them do so at least once."""
+        world = self._world
+        user, operator = self._said
+        user = user | {"overflow": "reject-publish", "dead-letter-strategy": KEPT}
+        if operator:
+            operator = operator | {"overflow": "reject-publish"}
+        site = world.running()[0].name
+        for definition, of_operator in ((user, False), (operator, True)):
+            govern(world, site, definition, of_operator)
+        self._story.append("and what dies is kept meanwhile")
+        self._terms = self._terms._replace(rejects=True, dead=KEPT)
+        world.count("dead letters kept meanwhile")
 
     def _is_over(self) -> bool:
         return self._is_empty() and not self._wrong()
