@@ -174,6 +174,34 @@ def dead_letter_of_classic(s: Session, reason: str) -> None:
     s.drain("o.classic", "o.quorum")
 
 
+WAITED_FOR = {
+    f"{name}, {way}": (arguments, way)
+    for name, arguments in (("quorum", QUORUM), ("classic", {"x-max-priority": 9}))
+    for way in ("rejected", "expired", "published")
+}
+
+
+@scenario(cases=WAITED_FOR)
+def served_as_they_come(s: Session, case: tuple[dict[str, Any], str]) -> None:
+    """Who waits has messages that come together as they came, whatever their priorities."""
+    arguments, way = case
+    s.open("a", 1, 2)
+    s.queue("o.to", arguments)
+    letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "o.to"}
+    if way == "expired":
+        letters["x-message-ttl"] = 0  # type: ignore[assignment]
+    s.queue("o.q", letters)
+    s.call(1, "basic.consume", queue="o.to", consumer_tag="c")
+    s.call(2, "basic.consume", queue="o.q", consumer_tag="d")
+    for number, priority in enumerate((0, 9, 1, 0, 9)):
+        to = "o.to" if way == "published" else "o.q"
+        s.publish(2, "", to, b"%d" % number, {"priority": priority})
+    if way != "published":
+        s.take(2, 5)
+        s.send(2, "basic.nack", delivery_tag=5, multiple=True, requeue=way == "expired")
+    s.take(1, 5)
+
+
 WRONG: dict[str, dict[str, Any]] = {
     "values": {"x-single-active-consumer": [], "x-dead-letter-routing-key": "k"},
     "value and unknown": {"x-delivery-limit": 1, "x-max-length": "one"},

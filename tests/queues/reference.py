@@ -383,7 +383,11 @@ class Reference:
         least = 0 if self.classic else 1
         expires_ms = self.now_ms + max(least, min(lives)) if lives else 0
         self._at_once = self.classic and 0 in lives
-        for size, priority in each:
+        rank = 0
+        for at, (size, priority) in enumerate(each):
+            if at > 0 and self._rank(priority) != rank and self.line:
+                # Who waits has each as it comes, whatever comes behind it.
+                self.hand_out()
             rank = self._rank(priority)
             message = Message(self.next_number, size, expires_ms, rank, failed=failed)
             self.fresh.append(message)

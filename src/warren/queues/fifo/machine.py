@@ -368,6 +368,7 @@ class Fifo:
     def _add_each(self, messages: Enqueue, expires_ms: i64) -> None:
         """Take in messages that are known each by itself."""
         config = self.config
+        looked: i64 = 0
         at: i64 = 0
         while at < messages.count:
             size = messages.size(at)
@@ -385,6 +386,20 @@ class Fifo:
             self.sizes.add_each(first, behind - at, size, expires_ms, rank)
             self.ready.push(first, behind - at, (behind - at) * size, rank, failed)
             at = behind
+            if at < messages.count and config.rank(messages.priority(at)) != rank:
+                self._serve_as_they_come(at - looked)
+                looked = at
+
+    def _serve_as_they_come(self, most: i64) -> None:
+        """Hand out what came so far: a message of another rank behind it does not go before it.
+
+        Whoever waits has each message as it comes, as in RabbitMQ, though several came together.
+
+        Args:
+            most: No more than came by then; whoever is behind with others is so afterwards.
+        """
+        if self.service.any():
+            self.hand_out(most)
 
     def attach(
         self, consumer_id: i64, credit: i64, priority: i64, automatic: bool, timeout_ms: i64
@@ -549,8 +564,12 @@ class Fifo:
 
     # How messages go from one place to another.
 
-    def hand_out(self) -> None:
-        """Hand out what is ready, unless something has to come back first."""
+    def hand_out(self, most: i64 = 0) -> None:
+        """Hand out what is ready, unless something has to come back first.
+
+        Args:
+            most: At most so many deliveries; 0 for `hand_out_max`.
+        """
         if self.single is not None and self.single.stale:
             self.single.choose(self.consumers, self.service)
         if self.coming.count > 0 or self.delayed.is_due(self.now_ms):
@@ -568,7 +587,7 @@ class Fifo:
         ready = self.ready
         service = self.service
         expiring = self.sizes.expiring > 0
-        for _ in range(self.hand_out_max):
+        for _ in range(self.hand_out_max if most == 0 else most):
             if ready.count == 0:
                 return
             consumer = service.next()
