@@ -304,17 +304,25 @@ def test_a_long_transaction_is_rolled_back_and_committed_in_parts(kind: str, dur
     assert client.pair.a.queue("q").live() == []
 
 
-def test_a_client_goes_before_its_commit_is_through() -> None:
-    """What was not done returns, and only that."""
-    client = answered("classic", True)
-    pair, count = client.pair, len(client.messages)
+@pytest.mark.parametrize("moving", [False, True])
+@pytest.mark.parametrize(("kind", "durable"), LASTING)
+def test_a_client_goes_before_its_commit_is_through(kind: str, durable: bool, moving: bool) -> None:
+    """All of it is done: the answers in parts, once what was published is safe."""
+    client = answered(kind, durable)
+    pair = client.pair
+    seen = len(client.methods)
+    if moving:
+        client.publish("q", b"moved")
     client.send(spec.TxCommit())
     client.exchange()
+    assert len(client.methods) == seen
+    assert client.end.channels[1].transaction.going_on() != moving
     client.vanish()
     pair.settle(20)
-    live = pair.a.queue("q").live()
-    assert live == [(0, count - ANSWERS_MAX // 2 - 1)]
-    assert pair.a.queue("q").ready_count() == count - ANSWERS_MAX // 2
+    assert pair.a.queue("q").ready_count() == moving
+    got = pair.a.client().get("q")
+    assert not moving or (got is not None and got.body == b"moved")
+    assert not pair.a.node._works
 
 
 @pytest.mark.parametrize(("kind", "durable"), LASTING)

@@ -154,3 +154,29 @@ def test_of_very_many_queues_a_commit_names_some_in_turn(monkeypatch: pytest.Mon
         assert named == ["one", "two", "one", "two"]
     line.station.hold_disk = False
     line.wait(1, spec.TxCommitOk)
+
+
+def test_deliveries_are_answered_when_all_messages_are_safe_though_the_client_has_gone() -> None:
+    """Who moves messages neither loses nor doubles one, at whatever moment the client ends."""
+    for gone in (False, True):
+        line = begin("one", "two")
+        tags = deliveries(line, "one", [b"moved", b"left"])
+        publish(line, 1, "two", b"moved", PERSISTENT)
+        line.send(1, spec.BasicAck(tags[0], False))
+        line.pair.settle()
+        line.station.hold_disk = True
+        line.send(1, spec.TxCommit())
+        line.pair.settle()
+        source = line.station.queue("one")
+        assert not line.of(spec.TxCommitOk) and source.live() == [(0, 1)]
+        if gone:
+            line.send(1, spec.ChannelClose())
+            line.pair.settle()
+            assert source.live() == [(0, 1)] and source.ready_count() == 0
+        line.station.hold_disk = False
+        if not gone:
+            line.wait(1, spec.TxCommitOk)
+            line.ask(1, spec.ChannelClose())
+        line.pair.settle()
+        assert [told.body for told in line.drain("one", 2)] == [b"left"]
+        assert [told.body for told in line.drain("two", 2)] == [b"moved"]

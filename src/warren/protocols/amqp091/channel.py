@@ -398,6 +398,9 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         if self.replies is not None:
             self.replies.close()
         served = self._served
+        transaction = self.transaction
+        if transaction is not None:
+            transaction.keep({} if served is None else served.holders)
         if served is not None:
             links = served.consumers
             served.consumers = {}
@@ -407,7 +410,6 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
                 if not queue.deleted:
                     queue.down(consumer_id)
             served.holders = {}
-        transaction = self.transaction
         if transaction is not None:
             self.transaction = None
             transaction.end()

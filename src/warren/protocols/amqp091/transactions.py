@@ -1,9 +1,10 @@
 """AMQP 0-9-1 transactions of one channel: publishes and acks that wait for a commit.
 
 `tx.commit-ok` is sent when every message is where its confirm would need it to be (MIR-35). As in
-RabbitMQ a commit is not atomic over several queues. Of many messages and answers to deliveries a
-turn does some; what the client sends meanwhile waits. If it goes, the rest of the messages are
-published all the same, and deliveries whose acks were not done return.
+RabbitMQ a commit is not atomic over several queues. Deliveries are answered when all messages are
+safe, and not at all where one of them was refused: who moves messages loses none, whichever node
+dies. Of many messages and answers to deliveries a turn does some; what the client sends meanwhile
+waits. A commit that has come is carried out, whatever becomes of its client.
 
 Source: AMQP 0-9-1, 1.9.
 """
@@ -18,7 +19,7 @@ from mypy_extensions import i64
 
 from warren.headed_list import HeadedList
 from warren.ports import Work
-from warren.protocols.amqp091.publishing import PublishPath, Transacted
+from warren.protocols.amqp091.publishing import Transacted
 from warren.protocols.amqp091.unsettled import TagRun, runs_of
 from warren.queues.fifo.effects import Reply
 from warren.queues.fifo.pieces import SPENT_LISTS, Piece
@@ -109,6 +110,10 @@ class Transaction(Publisher):
         self._publishing: deque[Transacted] = deque()
         """Likewise of what was published."""
         self._undoing: bool = False
+        self._answering: bool = False
+        """Whether the messages of the commit are safe, or it is undone: deliveries are next."""
+        self._kept: list[tuple[Queue, int]] | None = None
+        """Consumers that are let go of when the commit is through, as the client has gone."""
 
     def ack(self, taken: list[list[Piece]], runs: list[TagRun]) -> None:
         """Keep acks for the commit."""
@@ -173,6 +178,7 @@ class Transaction(Publisher):
         self._pending = pending
         self._refused = False
         self._rejected = False
+        self._answering = False
         self._runs = HeadedList()
         self._before = 0
         self._awaited = {}
@@ -181,19 +187,60 @@ class Transaction(Publisher):
 
     def going_on(self) -> bool:
         """Whether a commit or a rollback has more to do in the next turn."""
-        return len(self._publishing) > 0 or len(self._left) > 0
+        return len(self._publishing) > 0 or (self._answering and len(self._left) > 0)
 
     def go_on(self) -> None:
         """Publish and then do what was answered, in that order, or undo it: a turn's part of it."""
+        if self._answering:
+            self._answer(0)
+            return
         done: i64 = self._go_on_publishing()
-        if not self._publishing:
-            self._go_on_answering(done)
-        if self.going_on():
-            self._channel.connection.broker.go_on_later(self._channel)
+        if self._publishing:
+            self._go_on_later()
         else:
-            self._owners = {}
-            self._newest = None
-            self._one_less()
+            self._one_less(done)
+
+    def _go_on_later(self) -> None:
+        broker = self._channel.connection.broker
+        if self._kept is None:
+            broker.go_on_later(self._channel)
+        else:
+            broker.do_in_parts(Finishing(self))
+
+    def _answer(self, done: i64) -> None:
+        """Do or undo some of what was answered, after so much else in this turn, and complete."""
+        self._answering = True
+        self._go_on_answering(done)
+        if self._left:
+            self._go_on_later()
+        else:
+            self._complete()
+
+    def _complete(self) -> None:
+        """Everything was done, or refused: tell the client, or let go of what it left."""
+        self._answering = False
+        self._owners = {}
+        self._newest = None
+        kept = self._kept
+        if kept is not None:
+            self._kept = None
+            for queue, consumer_id in kept:
+                if not queue.deleted:
+                    queue.down(consumer_id)
+        pending = self._pending
+        self._pending = None
+        if pending is None:
+            return
+        assert self._runs.size() == 0 and not self._awaited, "all are safe or refused"
+        if self._refused:
+            self._channel.refused(
+                ConnectionException(506, "a queue refused messages; the commit failed")
+            )
+        elif self._rejected:
+            # As RabbitMQ has it: what a quorum queue has no room for is dropped silently.
+            self._channel.refused(ChannelException(406, "partial tx completion", 90, 20))
+        else:
+            pending.succeeded(Reply())
 
     def _go_on_publishing(self) -> i64:
         """Publish or forget some messages; gives how many runs of them."""
@@ -243,13 +290,31 @@ class Transaction(Publisher):
             done += 1 + len(answer.runs)
             left.popleft()
 
+    def keep(self, holders: dict[tuple[int, int], Queue]) -> None:
+        """The client goes: take out those consumers whose deliveries a commit has yet to answer.
+
+        Args:
+            holders: Of the channel, each under its queue's identity and its id there.
+        """
+        if self._pending is None or self._undoing:
+            return
+        kept: list[tuple[Queue, int]] = []
+        if self._left:
+            for key in self._owners:
+                queue = holders.pop(key, None)
+                if queue is not None and not queue.deleted:
+                    queue.cancel(key[1])
+                    kept.append((queue, key[1]))
+        self._kept = kept
+        if self.going_on():
+            self._go_on_later()
+
     def end(self) -> None:
-        """The client is gone: what it has committed is still published, the rest is let go of."""
+        """The client is gone, and `keep` was called: what it did not commit is let go of."""
+        committing = self._kept is not None
         ending = Ending(
-            self._channel.publishing,
-            deque() if self._undoing else self._publishing,
-            [self._publishing, self.published],
-            [self._left, self._answers],
+            [self.published] if committing else [self._publishing, self.published],
+            [self._answers] if committing else [self._left, self._answers],
         )
         if not ending.go_on():
             self._channel.connection.broker.do_in_parts(ending)
@@ -289,67 +354,56 @@ class Transaction(Publisher):
             self._before += 1
         self._one_less()
 
-    def _one_less(self) -> None:
+    def _one_less(self, done: i64 = 0) -> None:
+        """One run less is waited for, or all have been published, after so much in this turn."""
         self._waiting -= 1
-        pending = self._pending
-        if self._waiting == 0 and pending is not None:
-            self._pending = None
-            assert self._runs.size() == 0 and not self._awaited, "all are safe or refused"
-            if self._refused:
-                self._channel.refused(
-                    ConnectionException(506, "a queue refused messages; the commit failed")
-                )
-            elif self._rejected:
-                # As RabbitMQ has it: what a quorum queue has no room for is dropped silently.
-                self._channel.refused(ChannelException(406, "partial tx completion", 90, 20))
-            else:
-                pending.succeeded(Reply())
+        if self._waiting > 0:
+            return
+        if self._refused or self._rejected:
+            # The deliveries return with their channel.
+            left = self._left
+            self._left = deque()
+            self._channel.connection.broker.do_in_parts(Ending([], [left]))
+        self._answer(done)
+
+
+@final
+class Finishing(Work):
+    """Goes on with the commit of a client that is gone."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction: Transaction = transaction
+
+    def go_on(self) -> bool:
+        """Have the transaction do a turn's part, which asks for another one by itself."""
+        self._transaction.go_on()
+        return True
 
 
 @final
 class Ending(Work):
-    """Goes on with the transaction of a client that is gone."""
+    """Lets go of what the client of a transaction had not committed when it went."""
 
-    def __init__(
-        self,
-        path: PublishPath,
-        committed: deque[Transacted],
-        forgotten: list[deque[Transacted]],
-        answers: list[deque[Answer]],
-    ) -> None:
+    def __init__(self, forgotten: list[deque[Transacted]], answers: list[deque[Answer]]) -> None:
         """
         Args:
-            path: By which messages are published.
-            committed: What is to be published, first.
-            forgotten: What was not committed.
+            forgotten: Messages.
             answers: What was answered: its consumers are gone, so that nothing is to be done.
         """
-        self._path: PublishPath = path
-        self._committed: deque[Transacted] = committed
         self._forgotten: list[deque[Transacted]] = forgotten
         self._answers: list[deque[Answer]] = answers
 
     def go_on(self) -> bool:
-        """Publish and let go of some; whether that was all."""
+        """Let go of some; whether that was all."""
         done: i64 = 0
         size: i64 = 0
-        for records in (self._committed, *self._forgotten):
+        for records in self._forgotten:
             while records:
                 if done >= MESSAGES_MAX or size >= MESSAGES_BYTES:
                     return False
                 record = records.popleft()
                 done += 1
                 size += len(record.records)
-                if records is self._committed:
-                    self._path.enqueue(
-                        record.route,
-                        record.records,
-                        record.lengths,
-                        record.count,
-                        record.persistent,
-                        None,
-                        record.life_ms,
-                    )
         for answers in self._answers:
             while answers:
                 if done >= ANSWERS_MAX:
