@@ -62,7 +62,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"routing", "spark", "vhost"},
     "server": NODE | {"admin", "config"},
     "client": WIRE,
-    "spark": WIRE | {"client", "log", "message"},
+    "spark": WIRE | {"client", "log", "message", "queue_types"},
     "sim": NODE,
     "pyspark_warren": {"spark"},
     "__main__": {"admin", "config", "server"},

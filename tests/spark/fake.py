@@ -12,6 +12,7 @@ import zlib
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from warren.client import Channel
 from warren.client.messages import Returned
 from warren.client.table import Acquired, Batches, Checkout, OpenCheckout, Retaken, Status
 from warren.log.batch import FORMAT_VERSION
@@ -139,7 +140,7 @@ class FakeBroker:
         self.connections += 1
         self.open_connections += 1
         connection = FakeConnection(self)
-        return Session(connection, FakeChannel(self), connection.close)
+        return Session(connection, FakeChannel(self), connection.close, connection.open)
 
     def queue(self, name: str) -> FakeQueue:
         return self.queues.setdefault(name, FakeQueue())
@@ -259,6 +260,9 @@ class FakeConnection:
 
     def identify(self, queue: str) -> int:
         return self._queue("identify", queue).incarnation
+
+    def open(self) -> Channel:
+        raise NotImplementedError("what needs a whole channel is tested with a broker")
 
     def close(self) -> None:
         self._broker.open_connections -= 0 if self._closed else 1

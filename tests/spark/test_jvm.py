@@ -21,7 +21,7 @@ import pytest
 from tests.spark.conftest import FAST, environment
 from tests.support.broker import Broker
 from tests.support.patience import patient
-from warren.client import PERSISTENT, Connection, connect
+from warren.client import PERSISTENT, ChannelException, Connection, connect
 from warren.client.table import Tables
 from warren.spark.archive import Archive
 
@@ -272,6 +272,35 @@ def test_queue_to_queue(
     connection.channel().queue_delete(target)
 
 
+def test_tasks_that_fail_or_run_twice_write_their_rows_once(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str
+) -> None:
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType
+
+    def fails_at_first(number: int) -> str:
+        from pyspark import TaskContext
+
+        if TaskContext.get().attemptNumber() < 2 and number % 25_000 == 24_999:
+            raise RuntimeError("planted")
+        return str(number)
+
+    rows = spark.range(50_000).repartition(1).selectExpr("id")
+    rows = rows.select(F.udf(fails_at_first, StringType())("id").alias("value"))
+    writer = rows.write.format("warren").option("amqp.uri", broker.url).option("topic", queue)
+    named = {"sinkId": f"sink-{queue}", "batchId": 3}
+    once = writer.option("delivery", "exactly-once").mode("append")
+    for options in ({}, named, named):
+        # The second write with a name is the same as the first, and changes nothing.
+        once.options(**options).save()
+        got = [int(row.value) for row in table(spark, broker, queue).collect()]
+        assert sorted(got) == list(range(50_000))
+        if not options:
+            connection.channel().queue_purge(queue)
+    for name in (f"warren.sink.{named['sinkId']}", f"warren.sink.{named['sinkId']}.batches"):
+        connection.channel().queue_delete(name)
+
+
 def test_an_archive_has_each_batch_once_for_every_reader(
     spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
 ) -> None:
@@ -354,7 +383,10 @@ def store(rows, batch):
         threading.Event().wait()
 
 reader = spark.readStream.format("warren").options(**given["options"])
-writer = reader.load().writeStream.foreachBatch(store)
+if "to" in given:
+    writer = reader.load().writeStream.format("warren").options(**given["to"])
+else:
+    writer = reader.load().writeStream.foreachBatch(store)
 writer = writer.option("checkpointLocation", given["out"] + "-checkpoint")
 writer.trigger(availableNow=True).start().awaitTermination()
 Path(given["out"], "done").touch()
@@ -417,3 +449,59 @@ def test_a_driver_killed_between_two_batches_loses_and_doubles_nothing(
     assert {row.batch for row in rows} == {0, 1, 2, 3}
     assert count(connection, queue) == 0
     assert Tables(connection.channel()).status(queue, "g").settled == 4
+
+
+def test_queue_to_queue_through_drivers_that_are_killed_each_row_once(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    """They are killed while tasks stage rows and while the driver moves them."""
+    target, rows = f"{queue}-target", 12_000
+    connection.channel().queue_declare(target, durable=True, arguments=QUORUM)
+    fill(connection, queue, 0, rows)
+    out, log = tmp_path / "out", tmp_path / "driver.log"
+    out.mkdir()
+    options = {
+        "amqp.uri": broker.url,
+        "subscribe": queue,
+        "groupId": "g",
+        "maxOffsetsPerTrigger": "5000",
+        "minPartitions": "2",
+    }
+    to = {"amqp.uri": broker.url, "topic": target, "delivery": "exactly-once"}
+    given = {"conf": FAST, "options": options, "to": to, "out": str(out), "hang": -1}
+
+    def sink() -> str:
+        known = json.loads((tmp_path / "out-checkpoint" / "metadata").read_text())
+        return f"warren.sink.{known['id']}"
+
+    def staged() -> bool:
+        return (tmp_path / "out-checkpoint" / "metadata").exists() and status(sink()) > 0
+
+    def status(name: str) -> int:
+        try:
+            return Tables(connection.channel()).status(name).next
+        except ChannelException:
+            return 0
+
+    for reached, what in (
+        (staged, "rows are staged"),
+        (lambda: count(connection, target) > 0, "rows are moved"),
+        (lambda: count(connection, target) > 6_000, "rows of the second batch are moved"),
+    ):
+        driver = run_driver(given, log)
+        try:
+            wait_until(lambda d=driver, r=reached: d.poll() is not None or r(), what)
+            assert driver.poll() is None, log.read_text()[-4_000:]
+        finally:
+            kill_driver(driver)
+    driver = run_driver(given, log)
+    try:
+        wait_until(lambda: driver.poll() is not None or (out / "done").exists(), "the last run")
+        assert (out / "done").exists(), log.read_text()[-4_000:]
+    finally:
+        kill_driver(driver)
+    got = [int(row.value) for row in table(spark, broker, target).collect()]
+    assert sorted(got) == list(range(rows))
+    assert count(connection, queue) == 0
+    for name in (target, sink(), f"{sink()}.batches"):
+        connection.channel().queue_delete(name)

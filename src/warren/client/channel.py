@@ -338,6 +338,16 @@ class Channel(Sink):
                 deadline = monotonic() + link.timeout_seconds
         self._check()
 
+    # --- transactions ---------------------------------------------------------------------------
+
+    def tx_select(self) -> None:
+        """Have publishes and acks wait for `tx_commit` from now on."""
+        self._expect(self.call(spec.TxSelect()), spec.TxSelectOk.NAME)
+
+    def tx_commit(self) -> None:
+        """Have all of them done; gives back when the messages are safe."""
+        self._expect(self.call(spec.TxCommit()), spec.TxCommitOk.NAME)
+
     # --- consuming ------------------------------------------------------------------------------
 
     def qos(self, prefetch_count: int, global_: bool = False) -> None:

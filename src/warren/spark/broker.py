@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from warren.client import ChannelException
+from warren.client import Channel, ChannelException
 from warren.client import connect as connect_client
 from warren.client.messages import Returned
 from warren.client.table import (
@@ -77,11 +77,16 @@ class Publishing(Protocol):
 
 
 class Session(NamedTuple):
-    """A connection with one channel on it; `close` may be called more than once."""
+    """A connection with one channel on it; `close` may be called more than once.
+
+    Attributes:
+        open: Opens another channel.
+    """
 
     tables: TableCalls
     channel: Publishing
     close: Callable[[], None]
+    open: Callable[[], Channel]
 
 
 Connect = Callable[[str], Session]
@@ -92,7 +97,7 @@ def connect(uri: str) -> Session:
     """Open a connection of one's own to the broker that a URI names."""
     connection = connect_client(uri, "warren in Spark")
     channel = connection.channel()
-    return Session(Tables(channel), channel, connection.close)
+    return Session(Tables(channel), channel, connection.close, connection.channel)
 
 
 class Fenced(BrokerError):

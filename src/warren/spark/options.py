@@ -25,6 +25,13 @@ URI_DEFAULT: Final = "amqp://guest:guest@localhost:5672/"
 BROWSE: Final = "browse"
 DRAIN: Final = "drain"
 
+#: The two guarantees of a write.
+AT_LEAST_ONCE: Final = "at-least-once"
+EXACTLY_ONCE: Final = "exactly-once"
+
+#: Bytes of a write's name: names of queues are made of it.
+_SINK_BYTES_MAX: Final = 200
+
 #: "No bound" where the broker expects a number: the largest it can hold.
 UNBOUNDED: Final = (1 << 63) - 1
 
@@ -46,7 +53,7 @@ _STREAM: Final = _BATCH | {
     "newcheckpoint",
     "checkpointlocation",
 }
-_WRITE: Final = _CONNECTION | {"topic", "exchange", "mandatory"}
+_WRITE: Final = _CONNECTION | {"topic", "exchange", "mandatory", "delivery", "sinkid", "batchid"}
 
 #: The names as they are documented, for error messages.
 _SPELLING: Final = {
@@ -63,6 +70,8 @@ _SPELLING: Final = {
     "checkpointlocation": "checkpointLocation",
     "retrytimeout": "retryTimeout",
     "arrowbatchrows": "arrowBatchRows",
+    "sinkid": "sinkId",
+    "batchid": "batchId",
 }
 
 #: Added by Spark itself to what the query said.
@@ -124,6 +133,10 @@ class WriteOptions:
         queue: Name of the queue that gets every row (`topic`), or None.
         exchange: The exchange that gets every row, under the row's `key` (`exchange`), or None.
         mandatory: Whether a row that no queue takes fails the task (`mandatory`).
+        exactly_once: Whether rows are staged, and published once when the batch is decided
+            (`delivery`).
+        sink, batch: What a `df.write` is called, so that the same one is done once however often
+            it is run (`sinkId`, `batchId`); the sink is empty for one without a name.
     """
 
     uris: tuple[str, ...]
@@ -131,6 +144,9 @@ class WriteOptions:
     queue: str | None
     exchange: str | None
     mandatory: bool
+    exactly_once: bool = False
+    sink: str = ""
+    batch: int = 0
 
 
 class _Options:
@@ -304,8 +320,8 @@ def check_read(given: Mapping[str, str]) -> None:
             raise (stream if only_stream & {name.lower() for name in given} else batch) from None
 
 
-def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Check and complete the options of `df.write` or `df.writeStream`.
+def write_options(given: Mapping[str, str], streaming: bool = False) -> WriteOptions:
+    """Check and complete the options of `df.write` or, if `streaming`, `df.writeStream`.
 
     Raises:
         ConfigError: A name is unknown, a value is out of its range, or two targets are named.
@@ -315,10 +331,24 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     exchange = options.text("exchange")
     if queue is not None and exchange is not None:
         raise ConfigError("options 'topic' (a queue) and 'exchange' exclude each other")
+    delivery = options.text("delivery") or AT_LEAST_ONCE
+    if delivery not in (AT_LEAST_ONCE, EXACTLY_ONCE):
+        raise _bad("delivery", delivery, f"{AT_LEAST_ONCE} or {EXACTLY_ONCE}")
+    sink = options.text("sinkid") or ""
+    if sink or options.text("batchid") is not None:
+        if streaming:
+            raise ConfigError("'sinkId' and 'batchId' are for df.write: a stream has its own")
+        if not sink or delivery != EXACTLY_ONCE:
+            raise ConfigError("'batchId' goes with 'sinkId', and both with delivery=exactly-once")
+        if len(sink.encode()) > _SINK_BYTES_MAX:
+            raise _bad("sinkid", sink, f"a name of {_SINK_BYTES_MAX} bytes at most")
     return WriteOptions(
         uris=options.uris(),
         retry_seconds=options.duration_ms("retrytimeout", 5 * 60_000) / 1000,
         queue=queue,
         exchange=exchange,
         mandatory=options.flag("mandatory", True),
+        exactly_once=delivery == EXACTLY_ONCE,
+        sink=sink,
+        batch=options.number("batchid", 0, low=0),
     )

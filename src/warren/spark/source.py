@@ -70,4 +70,6 @@ class WarrenDataSource(DataSource):
 
         if overwrite:
             raise ConfigError("a queue cannot be overwritten; use .outputMode('append')")
-        return StreamWriter(write_options(dict(self.options)), schema.fieldNames(), connect)
+        return StreamWriter(
+            write_options(dict(self.options), streaming=True), schema.fieldNames(), connect
+        )

@@ -1,0 +1,273 @@
+"""Rows that are staged and published once, against a real broker, without a JVM."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.spark.conftest import environment
+from tests.support.broker import Broker
+from tests.support.patience import patient
+from warren.client import Connection, connect
+from warren.errors import ConfigError
+from warren.spark import broker as spark_broker
+from warren.spark import finalising, staging
+from warren.spark.broker import Unconfirmed
+from warren.spark.finalising import finalise, forget
+from warren.spark.options import WriteOptions, write_options
+from warren.spark.outgoing import Outgoing
+from warren.spark.staging import RowChunk, Staged, decode_chunk, encode_chunk, stage_rows
+
+QUORUM = {"x-queue-type": "quorum"}
+WAIT_SECONDS_MAX = patient(60.0)
+
+
+@pytest.fixture
+def connection(broker: Broker) -> Iterator[Connection]:
+    """A connection to the shared broker."""
+    with connect(broker.url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def target(connection: Connection) -> Iterator[str]:
+    """A fresh quorum queue in the shared broker."""
+    name = f"target-{uuid.uuid4()}"
+    connection.channel().queue_declare(name, durable=True, arguments=QUORUM)
+    yield name
+    connection.channel().queue_delete(name)
+
+
+@pytest.fixture
+def sink(broker: Broker) -> Iterator[str]:
+    """A sink's name; what it has at the broker goes with it."""
+    name = uuid.uuid4().hex
+    yield name
+    forget(name, given(broker), spark_broker.connect)
+
+
+def given(broker: Broker, **options: str) -> WriteOptions:
+    named = {"amqp.uri": broker.url, "delivery": "exactly-once", "retryTimeout": "30s"}
+    return write_options(named | options)
+
+
+def stage(options: WriteOptions, sink: str, batch: int, rows: list[dict[str, object]]) -> Staged:
+    arrow = pa.RecordBatch.from_pylist(rows)
+    connect = spark_broker.connect
+    return stage_rows(iter([arrow]), options, f"{sink}:{batch}:0", sink, batch, True, connect)
+
+
+def values(first: int, last: int) -> list[dict[str, object]]:
+    return [{"value": b"%d" % number} for number in range(first, last)]
+
+
+def decide(attempts: list[Staged], sink: str, batch: int, options: WriteOptions) -> None:
+    finalise(attempts, sink, batch, True, options, spark_broker.connect)
+
+
+def bodies(connection: Connection, queue: str) -> list[bytes]:
+    """Take all that is in a queue."""
+    channel = connection.channel()
+    expected = count(connection, queue)
+    tag = channel.consume(queue, no_ack=True)
+    got: list[bytes] = []
+    while len(got) < expected:
+        deliveries = channel.receive(10_000, WAIT_SECONDS_MAX)
+        assert deliveries, f"{len(got)} of {expected}"
+        got += [delivery.body for delivery in deliveries]
+    channel.cancel(tag)
+    got += [delivery.body for delivery in channel.receive(10_000, 0.0)]
+    return got
+
+
+def count(connection: Connection, queue: str) -> int:
+    return connection.channel().queue_declare(queue, passive=True).messages
+
+
+def test_the_rows_of_one_attempt_of_each_task_are_published_once(
+    broker: Broker, connection: Connection, target: str, sink: str
+) -> None:
+    options = given(broker, topic=target)
+    failed = stage(options, sink, 0, values(0, 1_500))
+    first = stage(options, sink, 0, values(0, 2_500))
+    second = stage(options, sink, 0, values(2_500, 2_600))
+    speculated = stage(options, sink, 0, values(2_500, 2_600))
+    assert (failed.chunks, first.chunks, second.chunks) == (2, 3, 1)
+    assert count(connection, target) == 0
+    decide([first, second], sink, 0, options)
+    assert sorted(bodies(connection, target), key=int) == [b"%d" % n for n in range(2_600)]
+    assert count(connection, staging.stage_queue(sink)) == 0, "nothing is left of the others"
+    del speculated
+
+    # The batch is run again, as after a checkpoint was copied back: whatever it writes.
+    again = stage(options, sink, 0, values(0, 2_600))
+    decide([again], sink, 0, options)
+    assert bodies(connection, target) == []
+    assert count(connection, staging.stage_queue(sink)) == 0
+    following = stage(options, sink, 1, values(5, 6))
+    decide([following], sink, 1, options)
+    assert bodies(connection, target) == [b"5"]
+    decide([stage(options, sink, 0, values(0, 9))], sink, 0, options)
+    assert bodies(connection, target) == []
+    assert count(connection, finalising.ledger_queue(sink)) <= finalising._KEPT
+
+
+def test_rows_have_exchanges_keys_headers_and_properties_of_their_own(
+    broker: Broker, connection: Connection, target: str, sink: str
+) -> None:
+    channel = connection.channel()
+    exchange = f"exchange-{target}"
+    channel.exchange_declare(exchange, "direct")
+    channel.queue_bind(target, exchange, "k")
+    options = given(broker)
+    rows: list[dict[str, object]] = [
+        {"value": b"a", "exchange": exchange, "key": "k", "topic": None, "priority": 3,
+         "headers": [{"key": "h", "value": b"v"}], "message_id": "mine"},
+        {"value": b"b", "exchange": None, "key": None, "topic": target, "priority": None,
+         "headers": None, "message_id": None},
+    ]  # fmt: skip
+    decide([stage(options, sink, 7, rows)], sink, 7, options)
+    from warren.wire.amqp091.properties import decode_properties
+
+    first, second = channel.get(target, no_ack=True), channel.get(target, no_ack=True)
+    assert first is not None and second is not None
+    assert (first.exchange, first.routing_key, first.body) == (exchange, "k", b"a")
+    properties = decode_properties(first.properties, 0, len(first.properties))
+    assert (properties.headers, properties.priority) == ({"h": "v"}, 3)
+    assert (properties.message_id, properties.delivery_mode) == ("mine", 2)
+    assert (second.exchange, second.routing_key, second.body) == ("", target, b"b")
+    properties = decode_properties(second.properties, 0, len(second.properties))
+    assert properties.message_id == f"{sink}:7:0:1"
+    channel.exchange_delete(exchange)
+
+
+KILLED = """
+import pickle, sys
+from warren.spark.broker import connect
+from warren.spark.finalising import finalise
+attempts, sink, options = pickle.loads(sys.stdin.buffer.read())
+finalise(attempts, sink, 0, True, options, connect)
+"""
+
+
+def test_a_driver_killed_while_rows_are_moved_neither_loses_nor_doubles_one(
+    broker: Broker, connection: Connection, target: str, sink: str, tmp_path: Path
+) -> None:
+    """It is killed again and again, each time further on; a batch is staged anew each time."""
+    options = given(broker, topic=target)
+    rows = 30_000
+    attempts = [stage(options, sink, 0, values(0, rows))]
+    kills = 0
+    for part in range(1, 6):
+        before = count(connection, target)
+        driver = subprocess.Popen(
+            [sys.executable, "-c", KILLED], stdin=subprocess.PIPE, env=environment()
+        )
+        try:
+            assert driver.stdin is not None
+            driver.stdin.write(pickle.dumps((attempts, sink, options)))
+            driver.stdin.close()
+            end = time.monotonic() + WAIT_SECONDS_MAX
+            while count(connection, target) < min(rows, before + 700 * part):
+                assert time.monotonic() < end and driver.poll() in (None, 0)
+                time.sleep(0.001)
+            kills += driver.poll() is None
+        finally:
+            driver.kill()
+            driver.wait()
+        attempts = [stage(options, sink, 0, values(0, 10))]
+    assert kills > 2
+    decide(attempts, sink, 0, options)
+    assert sorted(bodies(connection, target), key=int) == [b"%d" % n for n in range(rows)]
+    assert count(connection, staging.stage_queue(sink)) == 0
+
+
+def test_of_drivers_that_decide_at_the_same_time_one_counts(
+    broker: Broker, connection: Connection, target: str, sink: str
+) -> None:
+    """The others move what it decided, or fail as that was moved for them."""
+    options = given(broker, topic=target, retryTimeout="1s")
+    for batch in range(4):
+        tries = [stage(options, sink, batch, values(0, 1_200)) for _ in range(3)]
+        with ThreadPoolExecutor(3) as pool:
+            for done in [pool.submit(decide, [one], sink, batch, options) for one in tries]:
+                error = done.exception()
+                assert error is None or "took them" in str(error)
+        assert sorted(bodies(connection, target), key=int) == [b"%d" % n for n in range(1_200)]
+
+
+def test_a_driver_that_is_behind_leaves_the_rows_of_later_batches(
+    broker: Broker, connection: Connection, target: str, sink: str
+) -> None:
+    options = given(broker, topic=target)
+    old = stage(options, sink, 3, values(0, 5))
+    decide([old], sink, 3, options)
+    later = stage(options, sink, 4, values(5, 9))
+    decide([old], sink, 3, options)
+    end = time.monotonic() + WAIT_SECONDS_MAX
+    while count(connection, staging.stage_queue(sink)) != 1:
+        assert time.monotonic() < end, "what the driver held returns"
+        time.sleep(0.01)
+    decide([later], sink, 4, options)
+    assert sorted(bodies(connection, target), key=int) == [b"%d" % n for n in range(9)]
+
+
+def test_rows_that_reach_no_queue_are_kept_until_there_is_one(
+    broker: Broker, connection: Connection, target: str, sink: str
+) -> None:
+    options = given(broker, topic=f"{target}-later")
+    with pytest.raises(Unconfirmed, match="there is no queue '.*-later'"):
+        stage(options, sink, 0, values(0, 3))
+    channel = connection.channel()
+    exchange = f"exchange-{target}"
+    channel.exchange_declare(exchange, "direct")
+    channel.queue_bind(target, exchange, "now")
+    options = given(broker, exchange=exchange)
+    rows = [{"value": b"%d" % n, "key": "now" if n % 2 else "then"} for n in range(10)]
+    attempts = [stage(options, sink, 0, rows)]
+    with pytest.raises(Unconfirmed, match="5 messages reached no queue.*key 'then'"):
+        decide(attempts, sink, 0, options)
+    assert len(bodies(connection, target)) == 5
+    channel.queue_bind(target, exchange, "then")
+    decide([stage(options, sink, 0, rows)], sink, 0, options)
+    assert sorted(bodies(connection, target)) == [b"0", b"2", b"4", b"6", b"8"]
+    channel.exchange_delete(exchange)
+
+
+def test_chunks_are_what_was_staged_and_nothing_else_is_one() -> None:
+    chunk = RowChunk(
+        b"a" * 16, 5, 2, [Outgoing("e", "k", b"\0\0", b"body"), Outgoing("", "", b"", b"")]
+    )
+    body = encode_chunk(chunk)
+    assert decode_chunk(body) == chunk
+    for cut in range(1, len(body) - 28):
+        if body[:-cut] != body[: len(body) - 10]:  # That is the first row, whole.
+            with pytest.raises(ValueError, match="no chunk|cut off"):
+                decode_chunk(body[:-cut])
+
+
+@pytest.mark.parametrize(
+    ("options", "streaming", "text"),
+    [
+        ({"delivery": "once"}, False, "at-least-once or exactly-once"),
+        ({"sinkId": "a"}, False, "both with delivery=exactly-once"),
+        ({"batchId": "1", "delivery": "exactly-once"}, False, "'batchId' goes with 'sinkId'"),
+        ({"sinkId": "a", "delivery": "exactly-once"}, True, "a stream has its own"),
+        ({"sinkId": "é" * 101, "delivery": "exactly-once"}, False, "200 bytes at most"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    options: dict[str, str], streaming: bool, text: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        write_options({"topic": "q"} | options, streaming)
+    assert text in str(caught.value)
