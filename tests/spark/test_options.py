@@ -6,7 +6,15 @@ import pytest
 
 from warren.client.uri import Tls, parse_uri
 from warren.errors import ConfigError
-from warren.spark.options import UNBOUNDED, read_options, table_columns, write_options
+from warren.spark.options import (
+    EARLIEST,
+    LATEST,
+    UNBOUNDED,
+    Bound,
+    read_options,
+    table_columns,
+    write_options,
+)
 from warren.spark.schema import COLUMNS
 from warren.spark.source import WarrenDataSource
 
@@ -166,3 +174,44 @@ def test_what_only_a_stream_lacks_is_told_by_its_reader() -> None:
         with pytest.raises(ConfigError, match="'groupId' is required"):
             ask()
     reader.stop()
+
+
+@pytest.mark.parametrize(
+    ("given", "start", "end"),
+    [
+        ({}, EARLIEST, LATEST),
+        ({"startingOffsets": "earliest", "endingOffsets": "latest"}, EARLIEST, LATEST),
+        (
+            {"startingOffsets": '{"q":{"0":-2}}', "endingOffsets": '{"q":{"0":-1}}'},
+            EARLIEST,
+            LATEST,
+        ),
+        ({"startingOffsets": '{"q":{"0":7}}', "endingTimestamp": "99"}, Bound(7), Bound(-1, 99)),
+        ({"startingTimestamp": "5", "endingOffsets": '{"q":{"0":9}}'}, Bound(-1, 5), Bound(9)),
+    ],
+)
+def test_where_a_batch_query_begins_and_ends(
+    given: dict[str, str], start: Bound, end: Bound
+) -> None:
+    options = read_options({"subscribe": "q"} | given, streaming=False)
+    assert (options.start, options.end) == (start, end)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"endingOffsets": "earliest"}, 'latest, or JSON such as {"q": {"0": 100}}'),
+        ({"startingOffsets": "latest"}, "earliest, or JSON"),
+        ({"endingOffsets": '{"p":{"0":1}}'}, "latest, or JSON"),
+        ({"endingOffsets": '{"q":{"0":-2}}'}, "latest, or JSON"),
+        ({"endingOffsets": '{"q":{"0":true}}'}, "latest, or JSON"),
+        ({"endingTimestamp": "now"}, "milliseconds since 1970"),
+        ({"endingTimestamp": "1", "endingOffsets": "latest"}, "exclude each other"),
+    ],
+)
+def test_bounds_that_are_none(given: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_options({"subscribe": "q"} | given, streaming=False)
+    assert text in str(caught.value)
+    with pytest.raises(ConfigError, match="unknown option"):
+        read_options({"subscribe": "q", "groupId": "g"} | given, streaming=True)

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.spark.fake import FakeBroker, record, runs_of
+from tests.spark.fake import FakeBroker, batch, record, runs_of
 from warren.client.table import Batches
 from warren.errors import CorruptRecord, UnknownFlavour
 from warren.spark import reading
+from warren.spark.bounds import cut_runs, first_beyond
 from warren.spark.broker import RowsLost
+from warren.spark.options import Bound
 from warren.spark.reading import count_rows, read_rows, spans, split_runs
 from warren.spark.schema import arrow_schema
 
@@ -112,3 +114,31 @@ def test_messages_handed_out_twice_are_noticed() -> None:
 
     with pytest.raises(CorruptRecord, match="out of order"):
         list(read_rows(Twice(), "q", [(0, 2)], SCHEMA, 10, True))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("asked", range(0, 31))
+def test_the_first_message_of_a_time_is_found_among_those_that_are_left(asked: int) -> None:
+    """As a look at each would find it."""
+    stamps: dict[int, int] = {}
+
+    class Log:
+        """Batches of three that are stamped together; of most only some are left."""
+
+        def read(self, queue: str, first: int, last: int, bytes_max: int) -> Batches:
+            low = first - first % 3
+            for start in range(low, last + 1, 3):
+                held = [number for number in range(start, start + 3) if number in stamps]
+                if held:
+                    data = b"".join(
+                        batch(number, [record(b"x")], stamp_ms=stamps[number]) for number in held
+                    )
+                    return Batches(start + 3, data)
+            return Batches(last + 1, b"")
+
+    for left in (range(0), range(40), range(0, 40, 7), [3, 4, 30, 31, 39], [38]):
+        stamps.clear()
+        stamps.update({number: number // 6 * 5 for number in left})
+        runs = [(number, number) for number in sorted(left, reverse=True)]
+        first = first_beyond(Log(), "q", runs, Bound(-1, asked))
+        kept = [number for number, _ in cut_runs(runs, first, 1_000)]
+        assert kept == [number for number, _ in runs if stamps[number] >= asked]

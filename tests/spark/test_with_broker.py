@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import uuid
@@ -19,6 +20,7 @@ from warren.spark import broker as spark_broker
 from warren.spark.batch import QueueReader
 from warren.spark.broker import Fenced, RowsLost
 from warren.spark.options import read_options, write_options
+from warren.spark.queue_rows import read_queue
 from warren.spark.sink import publish_rows
 from warren.wire.amqp091.errors import ChannelException
 from warren.wire.amqp091.properties import Properties
@@ -90,6 +92,34 @@ def test_browsing_sees_all_and_touches_nothing(
     delivery = channel.get(queue)
     assert delivery is not None and not delivery.redelivered and delivery.body == b"0"
     assert [row["value"] for row in browse(broker, queue)] == bodies(1_000)[1:]
+
+
+def test_browsing_between_two_messages_or_two_times(
+    broker: Broker, connection: Connection, queue: str
+) -> None:
+    fill(connection, queue, bodies(400))
+    channel = connection.channel()
+    for _ in range(130):
+        channel.get(queue, no_ack=True)
+    first = browse(broker, queue)
+    newest = first[-1]["timestamp"]
+    end = time.monotonic() + patient(30.0)
+    while time.time() < newest.timestamp() + 0.002:
+        assert time.monotonic() < end, "time goes on"
+        time.sleep(0.001)
+    fill(connection, queue, bodies(50))
+    later = browse(broker, queue)[len(first) :]
+    ends = {
+        "startingOffsets": json.dumps({queue: {"0": 200}}),
+        "endingOffsets": json.dumps({queue: {"0": 410}}),
+    }
+    assert [row["offset"] for row in browse(broker, queue, **ends)] == list(range(200, 410))
+    split = str(int(later[0]["timestamp"].timestamp() * 1000))
+    assert browse(broker, queue, endingTimestamp=split) == first
+    assert browse(broker, queue, startingTimestamp=split) == later
+    assert browse(broker, queue, startingTimestamp=split, endingTimestamp=split) == []
+    rows = read_queue(queue, broker.url, ("offset",), {"endingTimestamp": split})
+    assert rows.read_all().num_rows == len(first)
 
 
 def test_names_properties_and_large_bodies_come_through(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from warren.spark.bounds import messages_within
 from warren.spark.broker import Connect
 from warren.spark.calling import PatientCaller
 from warren.spark.options import ReadOptions
@@ -16,8 +17,8 @@ from warren.spark.partition import plan, read
 class QueueReader(DataSourceReader):
     """A batch query over the messages that are ready when it is planned.
 
-    It takes and settles nothing. Messages that others consume between planning and reading may be
-    left out; each one that is read is whole.
+    It takes and settles nothing, and sees those between its bounds. Messages that others consume
+    between planning and reading may be left out; each one that is read is whole.
     """
 
     def __init__(self, options: ReadOptions, connect: Connect) -> None:
@@ -29,7 +30,7 @@ class QueueReader(DataSourceReader):
         options = self._options
         caller = PatientCaller(options.uris, options.retry_seconds, self._connect)
         try:
-            return plan(options, caller.call(lambda tables: tables.status(options.queue)).runs)
+            return plan(options, messages_within(caller, options))
         finally:
             caller.close()
 

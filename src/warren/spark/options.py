@@ -7,6 +7,7 @@ day. Names follow Spark's Kafka source where the meaning is the same.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ _BATCH: Final = (
     | _TABLE
     | {"subscribe", "mode", "minpartitions", "maxrecordsperpartition", "arrowbatchrows"}
 )
+#: Where a batch query begins and ends.
+_BOUNDS: Final = {"startingoffsets", "startingtimestamp", "endingoffsets", "endingtimestamp"}
 _STREAM: Final = _BATCH | {
     "groupid",
     "maxoffsetspertrigger",
@@ -72,10 +75,31 @@ _SPELLING: Final = {
     "arrowbatchrows": "arrowBatchRows",
     "sinkid": "sinkId",
     "batchid": "batchId",
+    "startingoffsets": "startingOffsets",
+    "startingtimestamp": "startingTimestamp",
+    "endingoffsets": "endingOffsets",
+    "endingtimestamp": "endingTimestamp",
 }
 
 #: Added by Spark itself to what the query said.
 _FROM_SPARK: Final = {"checkpointlocation", "path"}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Where a batch query begins or ends: behind what comes before a message, or a time.
+
+    Attributes:
+        number: The first message that is beyond it; -1 where a time says.
+        stamp_ms: In milliseconds since 1970; what the broker took then or later is beyond it.
+    """
+
+    number: int
+    stamp_ms: int = 0
+
+
+EARLIEST: Final = Bound(0)
+LATEST: Final = Bound(UNBOUNDED)
 
 
 @dataclass(frozen=True)
@@ -104,6 +128,8 @@ class ReadOptions:
             batches of another one (`newCheckpoint`).
         checkpoint: The query's checkpoint, if batches are to be settled as soon as Spark has
             committed them there and not at the next trigger only (`checkpointLocation`).
+        start, end: Of a batch query, the messages it sees (`startingOffsets`, `startingTimestamp`,
+            `endingOffsets`, `endingTimestamp`).
     """
 
     uris: tuple[str, ...]
@@ -120,6 +146,8 @@ class ReadOptions:
     arrow_rows_max: int
     new_checkpoint: bool
     checkpoint: Path | None = None
+    start: Bound = EARLIEST
+    end: Bound = LATEST
 
 
 @dataclass(frozen=True)
@@ -195,6 +223,36 @@ class _Options:
                 return int(digits) * factor
         raise _bad(name, value, "a time such as 90s, 30m or 2h, or 0 for no end")
 
+    def bound(self, kind: str, queue: str, default: str) -> Bound:
+        """Where a query begins or ends, as offsets or as a time.
+
+        Args:
+            kind: `starting` or `ending`.
+            default: The word that says so, and is the only one that does for this kind.
+        """
+        offsets = self._values.get(f"{kind}offsets")
+        stamp = self._values.get(f"{kind}timestamp")
+        standard = EARLIEST if default == "earliest" else LATEST
+        if offsets is not None and stamp is not None:
+            raise ConfigError(f"options '{kind}Offsets' and '{kind}Timestamp' exclude each other")
+        if stamp is not None:
+            if not stamp.isascii() or not stamp.isdigit() or int(stamp) > UNBOUNDED:
+                raise _bad(f"{kind}timestamp", stamp, "milliseconds since 1970")
+            return Bound(-1, int(stamp))
+        if offsets is None or offsets.lower() == default:
+            return standard
+        try:
+            number = json.loads(offsets)[queue]["0"]
+        except (ValueError, TypeError, LookupError):
+            number = None
+        named = -2 if standard is EARLIEST else -1
+        if type(number) is int and number == named:
+            return standard
+        if type(number) is not int or not 0 <= number <= UNBOUNDED:
+            example = json.dumps({queue: {"0": 100}})
+            raise _bad(f"{kind}offsets", offsets, f"{default}, or JSON such as {example}")
+        return Bound(number)
+
     def folder(self, name: str) -> Path | None:
         """A folder of this machine, as a path or a URI."""
         value = self._values.get(name)
@@ -249,7 +307,7 @@ def table_columns(given: Mapping[str, str]) -> tuple[str, ...]:
     Raises:
         ConfigError: A name is unknown, or a value is.
     """
-    options = _Options(given, _STREAM)
+    options = _Options(given, _STREAM | _BOUNDS)
     with_value = options.flag("includevalue", True)
     with_headers = options.flag("includeheaders", False)
     wanted = options.text("columns")
@@ -273,7 +331,7 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         ConfigError: A name is unknown, a value is out of its range, a required one is missing, or
             the mode does not fit the kind of query.
     """
-    options = _Options(given, _STREAM if streaming else _BATCH)
+    options = _Options(given, _STREAM if streaming else _BATCH | _BOUNDS)
     fitting = DRAIN if streaming else BROWSE
     mode = options.text("mode") or fitting
     if mode not in (BROWSE, DRAIN):
@@ -286,10 +344,11 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         group = options.required(
             "groupid", "the broker keeps a streaming query's open rows under this name"
         )
+    queue = options.required("subscribe", "the name of the queue to read")
     return ReadOptions(
         uris=options.uris(),
         retry_seconds=options.duration_ms("retrytimeout", 5 * 60_000) / 1000,
-        queue=options.required("subscribe", "the name of the queue to read"),
+        queue=queue,
         group=group,
         rows_max=options.number("maxoffsetspertrigger", 100_000),
         bytes_max=options.number("maxbytespertrigger", 256 * 1024 * 1024),
@@ -301,6 +360,8 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         arrow_rows_max=options.number("arrowbatchrows", 16_384),
         new_checkpoint=options.flag("newcheckpoint", False),
         checkpoint=options.folder("checkpointlocation") if streaming else None,
+        start=EARLIEST if streaming else options.bound("starting", queue, "earliest"),
+        end=LATEST if streaming else options.bound("ending", queue, "latest"),
     )
 
 

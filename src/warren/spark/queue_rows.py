@@ -21,6 +21,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from warren.spark.bounds import messages_within
 from warren.spark.broker import Connect, Runs, connect
 from warren.spark.calling import PatientCaller
 from warren.spark.checkpoint import Place
@@ -54,7 +55,7 @@ def read_queue(
     read = read_options({**given, **(options or {})}, streaming=False)
     caller = PatientCaller(read.uris, read.retry_seconds, connect)
     try:
-        runs = caller.call(lambda tables: tables.status(queue)).runs
+        runs = messages_within(caller, read)
     finally:
         caller.close()
     schema = arrow_schema(read.columns)

@@ -1,0 +1,64 @@
+"""Where a batch query begins and ends: message numbers, or times that are looked up in the log.
+
+The broker stamps messages in the order of their numbers, and time does not go back in a queue's
+log. So the first message of a time is found by halves, with a look at some twenty messages.
+"""
+
+from __future__ import annotations
+
+from warren.errors import CorruptRecord
+from warren.spark.broker import Reads, Runs
+from warren.spark.calling import PatientCaller
+from warren.spark.options import Bound, ReadOptions
+from warren.spark.records import parse
+
+
+def messages_within(caller: PatientCaller, options: ReadOptions) -> Runs:
+    """The messages that are ready now, between the bounds of a batch query."""
+    queue = options.queue
+    runs = caller.call(lambda tables: tables.status(queue)).runs
+    first = first_beyond(caller, queue, runs, options.start)
+    return cut_runs(runs, first, first_beyond(caller, queue, runs, options.end))
+
+
+def cut_runs(runs: Runs, first: int, behind: int) -> Runs:
+    """The parts of runs from one message on, up to that before another."""
+    cut = [(max(low, first), min(high, behind - 1)) for low, high in runs]
+    return [(low, high) for low, high in cut if low <= high]
+
+
+def first_beyond(tables: Reads, queue: str, runs: Runs, bound: Bound) -> int:
+    """The number from which on messages are beyond a bound.
+
+    Args:
+        runs: The messages that are looked at.
+    """
+    if bound.number >= 0 or not runs:
+        return bound.number
+    low, high = min(runs)[0], max(runs)[1] + 1
+    while low < high:
+        middle = (low + high) // 2
+        found, stamp = _next_stamp(tables, queue, middle, high - 1)
+        if found >= 0 and stamp < bound.stamp_ms:
+            low = found + 1
+        else:
+            high = middle  # Between that and what was found there is nothing.
+    return low
+
+
+def _next_stamp(tables: Reads, queue: str, first: int, last: int) -> tuple[int, int]:
+    """The first message of a range that there still is, and when the broker took it.
+
+    Returns:
+        Its number, -1 for none, and milliseconds since 1970.
+    """
+    while first <= last:
+        following, data = tables.read(queue, first, last, 1)
+        for stored in parse(data):
+            for number, stamp in zip(stored.numbers, stored.stamps_ms, strict=True):
+                if first <= number <= last:
+                    return int(number), int(stamp)
+        if following <= first:
+            raise CorruptRecord("table.read", 0, f"no way on from message {first}")
+        first = following
+    return -1, 0
