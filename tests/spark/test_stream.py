@@ -484,3 +484,17 @@ def wait_for(condition: object, seconds_max: float = 10.0) -> None:
     while not condition():
         assert time.monotonic() < end, "condition not met in time"
         time.sleep(0.001)
+
+
+def test_a_task_of_a_query_that_was_fenced_fails_though_its_rows_are_there() -> None:
+    """A driver that was frozen gives its sink nothing that its successor has processed."""
+    broker = filled(3)
+    frozen = Query(broker.connect, Checkpoint())
+    start = frozen.reader.initialOffset()
+    end = frozen.reader.latestOffset(start, frozen.reader.getDefaultReadLimit())
+    (partition,) = frozen.reader.partitions(start, end)
+    assert [len(rows) for rows in frozen.reader.read(partition)] == [3]
+    other = Query(broker.connect, Checkpoint())
+    other.reader.partitions(start, end)
+    with pytest.raises(Fenced, match="another query took over group 'g' of queue 'q'"):
+        list(frozen.reader.read(partition))

@@ -61,6 +61,22 @@ _UNKNOWN_METHOD: Final = (502, 503, 540)
 _NAMED_MAX: Final = 20
 
 
+def check_epoch(caller: PatientCaller, options: ReadOptions, epoch: int) -> None:
+    """See, without a reader, whether a group is still in an epoch: settling nothing says so.
+
+    Raises:
+        Fenced: Another query has the group.
+    """
+    try:
+        caller.call(lambda tables: tables.settle(options.queue, options.group, epoch, 0))
+    except BrokerError as error:
+        if not is_fenced(error):
+            raise
+        raise Fenced(
+            f"another query took over group {options.group!r} of queue {options.queue!r}"
+        ) from error
+
+
 class GroupReader:
     """One group of one queue, acquired when it is first needed and kept until it is fenced.
 
@@ -91,6 +107,10 @@ class GroupReader:
         self._stopped = threading.Event()
 
     # --- what Spark asks ------------------------------------------------------------------------
+
+    def epoch(self) -> int:
+        """That in which this process acquired the group; 0 before."""
+        return self._epoch
 
     def settled(self) -> Place:
         """The last settled checkout: where a query without a checkpoint begins."""

@@ -11,26 +11,33 @@ from pyspark.sql.datasource import InputPartition
 
 from warren.spark.broker import Connect, Runs
 from warren.spark.calling import PatientCaller
+from warren.spark.group import check_epoch
 from warren.spark.options import ReadOptions
 from warren.spark.reading import read_rows, split_runs
 from warren.spark.schema import arrow_schema
 
 
 class Rows(InputPartition):
-    """The messages one task reads, as (first, last) pairs of their numbers."""
+    """The messages one task reads.
 
-    def __init__(self, runs: Sequence[tuple[int, int]]) -> None:
+    Attributes:
+        runs: Pairs of their first and last numbers.
+        epoch: The one in which the group has to be when they are read; 0 for messages of no group.
+    """
+
+    def __init__(self, runs: Sequence[tuple[int, int]], epoch: int = 0) -> None:
         super().__init__(None)
         self.runs = list(runs)
+        self.epoch = epoch
 
 
-def plan(options: ReadOptions, runs: Runs) -> list[InputPartition]:
+def plan(options: ReadOptions, runs: Runs, epoch: int = 0) -> list[InputPartition]:
     """Cut messages into tasks; without messages there is one task without rows.
 
     Spark puts a partition of its own in the place of an empty list, which no reader knows.
     """
     parts = split_runs(runs, options.partition_rows_max, options.partitions_min)
-    return [Rows(part) for part in parts or [[]]]
+    return [Rows(part, epoch) for part in parts or [[]]]
 
 
 _frozen_in = 0
@@ -57,6 +64,9 @@ def read(
 
     Args:
         complete: Whether each of the rows has to be there.
+
+    Raises:
+        Fenced: Another query has acquired the group since the task was planned.
     """
     assert isinstance(partition, Rows), partition
     _spare_the_collector()
@@ -70,5 +80,8 @@ def read(
             options.arrow_rows_max,
             complete,
         )
+        if partition.runs and partition.epoch:
+            # What a later query of the group has settled may lie in the log for a while.
+            check_epoch(caller, options, partition.epoch)
     finally:
         caller.close()

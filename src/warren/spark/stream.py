@@ -111,7 +111,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     self._reader().settle_committed,
                 )
             self._watch.expect(self._place(end))
-        return plan(self._options, [run for checkout in held for run in checkout.runs])
+        runs = [run for checkout in held for run in checkout.runs]
+        return plan(self._options, runs, self._reader().epoch())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one task's partition, as Arrow batches."""
