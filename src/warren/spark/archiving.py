@@ -46,9 +46,10 @@ VERSION: Final = 1
 MANIFEST: Final = "_manifest"
 _IDENTITY: Final = "_archive.json"
 
-#: Rows and bytes of a row group, whichever comes first.
+#: Rows and bytes of a row group, whichever comes first: it is in memory until it is written, and
+#: memory that is asked for anew costs more than what larger groups save.
 _GROUP_ROWS: Final = 128 * 1024
-_GROUP_BYTES: Final = 64 * 1024 * 1024
+_GROUP_BYTES: Final = 16 * 1024 * 1024
 
 #: Columns whose values repeat; among bodies a look for repeats costs and gives little.
 _REPEATING: Final = (

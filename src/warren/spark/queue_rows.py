@@ -30,8 +30,12 @@ from warren.spark.options import UNBOUNDED, URI_DEFAULT, ReadOptions, read_optio
 from warren.spark.reading import count_rows, read_rows
 from warren.spark.schema import COLUMNS, arrow_schema
 
-#: Record batches that are read ahead of who asks for them, some 8 MiB each.
+#: Record batches that are read ahead of who asks for them.
 _AHEAD: Final = 2
+
+#: Their size. A batch costs less here than in Spark, and a small buffer stays with the process,
+#: where a large one comes back from the system as pages to be cleared.
+_READ_BYTES: Final = 2 * 1024 * 1024
 
 
 def read_queue(
@@ -202,7 +206,13 @@ def _rows(
         try:
             schema = arrow_schema(options.columns)
             for rows in read_rows(
-                caller, options.queue, runs, schema, options.arrow_rows_max, complete
+                caller,
+                options.queue,
+                runs,
+                schema,
+                options.arrow_rows_max,
+                complete,
+                _READ_BYTES,
             ):
                 put(rows)
                 if stopped.is_set():

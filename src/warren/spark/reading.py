@@ -82,6 +82,7 @@ def read_rows(
     schema: pa.Schema,
     rows_max: int,
     complete: bool,
+    bytes_max: int = READ_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """Read and decode the messages in `runs`, in the order of their numbers.
 
@@ -89,6 +90,7 @@ def read_rows(
         schema: The columns wanted, from `warren.spark.schema.arrow_schema`.
         rows_max: Rows of one Arrow batch at most.
         complete: Whether a message that is not there any more is an error; if not, it is left out.
+        bytes_max: What is asked for at once, and about the size of an Arrow batch.
 
     Raises:
         RowsLost: `complete`, and some are gone.
@@ -97,7 +99,7 @@ def read_rows(
     """
     for span in spans(runs):
         found = 0
-        for stored in _read_span(tables, queue, span):
+        for stored in _read_span(tables, queue, span, bytes_max):
             found += len(stored)
             for first in range(0, len(stored), rows_max):
                 part = stored.part(first, min(first + rows_max, len(stored)))
@@ -109,13 +111,15 @@ def read_rows(
             )
 
 
-def _read_span(tables: Reads, queue: str, span: list[tuple[int, int]]) -> Iterator[Stored]:
+def _read_span(
+    tables: Reads, queue: str, span: list[tuple[int, int]], bytes_max: int
+) -> Iterator[Stored]:
     """The records of a span's messages, and no others."""
     firsts = np.array([first for first, _ in span], np.int64)
     lasts = np.array([last for _, last in span], np.int64)
     at, end = span[0][0], span[-1][1]
     while at <= end:
-        following, data = tables.read(queue, at, end, READ_BYTES)
+        following, data = tables.read(queue, at, end, bytes_max)
         if following <= at:
             raise CorruptRecord("table.read", 0, f"no way on from message {at}")
         before = -1
