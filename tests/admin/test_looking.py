@@ -16,9 +16,9 @@ from tests.node.test_paging import SIZE, configure, fill, short
 from warren.admin.service.caller import LOCAL
 from warren.admin.service.looking import (
     FoundMessages,
-    Look,
+    LookedMessages,
     ReadyReader,
-    Wanted,
+    SoughtMessages,
     look,
     queue_here,
     search_messages,
@@ -48,14 +48,14 @@ def publish(client: Client, queue: str, count: int = COUNT) -> None:
     client.pair.until(lambda: len(client.acked) == count)
 
 
-def looked(pair: Pair, node: str = "a", queue: str = "q", **words: Any) -> Look:
+def looked(pair: Pair, node: str = "a", queue: str = "q", **words: Any) -> LookedMessages:
     return answered(
         pair, lambda: look(service_of(pair, node), LOCAL, vhost="/", queue=queue, **words)
     )
 
 
 def searched(pair: Pair, node: str = "a", queue: str = "q", **words: Any) -> FoundMessages:
-    wanted = Wanted(
+    wanted = SoughtMessages(
         **{name: words.pop(name) for name in ("where", "name", "text") if name in words}
     )
     return answered(
@@ -233,7 +233,7 @@ def test_what_cannot_be_is_refused() -> None:
         answered(
             pair,
             lambda: search_messages(
-                service, LOCAL, vhost="/", queue="q", wanted=Wanted(where="body", text="x")
+                service, LOCAL, vhost="/", queue="q", wanted=SoughtMessages(where="body", text="x")
             ),
         )
     assert refused.value.kind == EXHAUSTED

@@ -23,6 +23,7 @@ from warren.admin.service import caller as callers
 from warren.admin.service import changes, leaders, rows, waiting
 from warren.admin.service.caller import ADMINISTRATOR, LOCAL, MONITORING, POLICYMAKER, Caller
 from warren.admin.service.catalogue import OPERATIONS
+from warren.admin.service.looking import SoughtMessages
 from warren.admin.service.moving import Choice, Destination
 from warren.admin.service.operation import Operation
 from warren.admin.service.service import AdminService
@@ -145,6 +146,14 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         **{"vhost": "v", "queue": "q", "count": 1, "dry_run": True},
         **{"destination": Destination(way="queue", name="q"), "choice": Choice()},
     },
+    "look": {"vhost": "v", "queue": "q"},
+    "look_at": {"vhost": "v", "queue": "q", "number": 0},
+    "search_messages": {
+        **{"vhost": "v", "queue": "q"},
+        "wanted": SoughtMessages(where="body", text="one"),
+    },
+    "route_now": {"vhost": "v", "exchange": "e", "routing_key": "k.1", "properties": {}},
+    "copies_of": {"vhost": "v", "message_id": "one"},
     "get_messages": {"vhost": "v", "queue": "q", "fate": "settled"},
     "unbind": {"vhost": "v", **BINDING},
     "purge_queue": {"vhost": "v", "name": "q"},
@@ -201,6 +210,7 @@ NEED_PERMISSIONS = (
 
 VISITS = (
     *("visible_vhost", "queue_details", "led_queue", "publish_message", "get_messages"),
+    *("look", "look_at", "search_messages", "route_now", "copies_of"),
     "move_messages",
 )
 """What is about a vhost that is not even shown to those who may not enter it."""

@@ -12,7 +12,7 @@ from tests.node.pair import Client, Pair
 from warren.admin.service.caller import LOCAL
 from warren.admin.service.looking import SeenMessage
 from warren.admin.service.messages import GivenProperties
-from warren.admin.service.story import Standing, copies_of, deaths_of, look_at, route_now
+from warren.admin.service.story import MessageStanding, copies_of, deaths_of, look_at, route_now
 from warren.errors import NOT_FOUND, Refusal
 from warren.wire.amqp091 import spec
 
@@ -30,7 +30,7 @@ def filled(pair: Pair, kind: str = "quorum") -> Client:
     return client
 
 
-def stands(pair: Pair, number: int, node: str = "a") -> Standing:
+def stands(pair: Pair, number: int, node: str = "a") -> MessageStanding:
     return answered(
         pair,
         lambda: look_at(service_of(pair, node), LOCAL, vhost="/", queue="q", number=number),
@@ -57,7 +57,17 @@ def test_a_message_is_found_wherever_it_is(pair: Pair, kind: str, node: str) -> 
 
 
 def route(pair: Pair, message: SeenMessage) -> list[str]:
-    return answered(pair, lambda: route_now(service_of(pair), LOCAL, vhost="/", message=message))
+    return answered(
+        pair,
+        lambda: route_now(
+            service_of(pair),
+            LOCAL,
+            vhost="/",
+            exchange=message.exchange,
+            routing_key=message.routing_key,
+            properties=message.properties,
+        ),
+    )
 
 
 def test_routes_are_those_of_now(pair: Pair) -> None:

@@ -17,9 +17,10 @@ from warren.message.flavours import AMQP091
 from warren.pending import PendingReply, PendingRequest
 from warren.queue_types import QueueType
 from warren.queues.dead_letters import REJECTED_BYTES_MAX, DeadLettering
-from warren.queues.fifo.consumers import TIMED_OUT, WAITING, Limiter
+from warren.queues.fifo.consumers import TIMED_OUT, WAITING, Consumer, Limiter
 from warren.queues.fifo.dead_letters import AT_MOST_ONCE, FORGOTTEN, Dead
 from warren.queues.fifo.effects import Delivery, Effects, Reply
+from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.pieces import Piece
 from warren.queues.fifo.sizes import NEVER
@@ -283,6 +284,32 @@ class FifoQueue(GatheringQueue):
     def ready_count(self) -> i64:
         """Messages ready for delivery, as declare-ok reports them (MET-05)."""
         return self.fifo.ready_count()
+
+    # For operators who look into it.
+
+    def as_fifo(self) -> FifoQueue | None:
+        """The queue itself."""
+        return self
+
+    def ready_in_order(self) -> list[list[Piece]]:
+        """The messages that are ready, as of now, in lists that do not change."""
+        return self.fifo.ready.freeze()
+
+    def fifo_consumers(self) -> list[Consumer]:
+        """The consumers there are now."""
+        return list(self.fifo.consumers.values())
+
+    def gather_unconsumed(self) -> Gathering:
+        """Finds out the messages that no consumer holds, as of now, in parts."""
+        return self.fifo.gather_unconsumed()
+
+    def is_doubted(self, number: i64) -> bool:
+        """Whether a message that is ready may have been handed out in another life of the node."""
+        return number < self.fifo.ready.doubted
+
+    def not_ready_count(self) -> i64:
+        """Messages that ever came and are not ready: more once some have left."""
+        return self.fifo.next_message - self.fifo.ready.count
 
     def has(self, number: i64) -> bool:
         """Whether a body may be asked for; where it is false, the message has left the queue."""

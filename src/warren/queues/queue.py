@@ -30,6 +30,7 @@ from warren.replication.proposals import Throttled
 
 if TYPE_CHECKING:
     from warren.queues.dead_letters import DeadLettering
+    from warren.queues.fifo_queue import FifoQueue
     from warren.queues.forwarding import Forwarding
     from warren.queues.paging import Pages
     from warren.queues.table_queue import TableQueue
@@ -428,6 +429,10 @@ class Queue:
     def standing(self, consumer_id: i64) -> str:
         """How a consumer of this node stands, in RabbitMQ's words for its activity."""
         return "up"
+
+    def as_fifo(self) -> FifoQueue | None:
+        """The queue as operators look into it; None if its messages are not on this node."""
+        return None
 
     def as_table(self) -> TableQueue | None:
         """The queue as class `table` reads it; None if it cannot be read so on this node."""

@@ -50,10 +50,6 @@ class TableQueue(LoggedQueue):
         """Finds out the messages that are ready, as of now, in parts."""
         return self.fifo.gather_ready()
 
-    def ready_in_order(self) -> list[list[Piece]]:
-        """The messages that are ready, as of now, in lists that do not change."""
-        return self.fifo.ready.freeze()
-
     def part_runs(self) -> i64:
         """How many runs of messages one part of a long answer goes through."""
         return self.fifo.part_runs

@@ -84,7 +84,7 @@ class SeenMessage(msgspec.Struct, kw_only=True):
     body_bytes: int
 
 
-class Look(msgspec.Struct, kw_only=True):
+class LookedMessages(msgspec.Struct, kw_only=True):
     """Some messages of a queue.
 
     Attributes:
@@ -113,7 +113,7 @@ class FoundMessages(msgspec.Struct, kw_only=True):
     ready: int
 
 
-class Wanted(msgspec.Struct, kw_only=True):
+class SoughtMessages(msgspec.Struct, kw_only=True):
     """Which messages a search is for.
 
     Attributes:
@@ -191,18 +191,18 @@ async def _body_has(message: Envelope, text: bytes, slices: Slices) -> bool:
 
 
 async def place_of(
-    service: AdminService, caller: Caller, vhost: str, queue: str
+    service: AdminService, asker: Caller, vhost: str, queue: str
 ) -> tuple[str, QueueRecord]:
     """The node that has a queue, for a user who may read it.
 
     Raises:
         Refusal: There is no such queue, none for this user, or no node has it now.
     """
-    tables = check_entrance(service.machine, caller, vhost)
+    tables = check_entrance(service.machine, asker, vhost)
     record = tables.queues.get(queue)
     if record is None:
         raise Refusal(NOT_FOUND, "queue_not_found")
-    handle = handle_of(service, caller, vhost)
+    handle = handle_of(service, asker, vhost)
     attempt(service, lambda: handle.queue_for(queue, "read"))
     if not record.type.replicated:
         return record.node or service.own_name, record
@@ -220,9 +220,10 @@ def queue_here(service: AdminService, record: QueueRecord) -> FifoQueue:
     """
     here = service.node.queues.vhosts.get(record.vhost)
     found = None if here is None else here.queues.get(record.name)
-    if not isinstance(found, FifoQueue) or found.deleted:
+    fifo = None if found is None else found.as_fifo()
+    if fifo is None or fifo.deleted:
         raise Refusal(PRECONDITION_FAILED, f"queue '{record.name}' is not here now: ask again")
-    return found
+    return fifo
 
 
 async def asked_there(
@@ -241,7 +242,7 @@ async def asked_there(
 async def ready_runs(queue: FifoQueue, slices: Slices) -> AsyncIterator[tuple[int, Run]]:
     """The messages that are ready, as of now, with the position of the first of each run."""
     position = 1
-    for pieces in queue.fifo.ready.freeze():
+    for pieces in queue.ready_in_order():
         for piece in opened(pieces):
             run = as_run(piece)
             count = int(run.count)
@@ -284,8 +285,7 @@ class ReadyReader:
 
     def _state(self) -> tuple[int, int]:
         """What changes when messages leave or are handed out."""
-        fifo = self._queue.fifo
-        return int(fifo.next_message - fifo.ready.count), int(self._queue.delivered)
+        return int(self._queue.not_ready_count()), int(self._queue.delivered)
 
     async def read(self, number: int) -> Envelope | None:
         """A message's record; None if it has left or is lost.
@@ -329,13 +329,12 @@ def seen(
             parts.append(bytes(piece[:left]))
             left -= len(parts[-1])
     acquired = int(run.acquired)
-    doubted = number < queue.fifo.ready.doubted
     return SeenMessage(
         number=number,
         position=position,
         exchange=message.exchange(),
         routing_key=message.routing_key(),
-        redelivered=acquired > 0 or doubted,
+        redelivered=acquired > 0 or queue.is_doubted(number),
         acquired_count=acquired,
         delivery_count=int(run.failed + message.failures()),
         properties=properties_of(message),
@@ -357,7 +356,7 @@ async def look(
     position: Annotated[int, Meta(ge=1, le=1 << 62)] = 1,
     count: Annotated[int, Meta(ge=0, le=LOOK_MAX)] = 10,
     body_bytes: Annotated[int, Meta(ge=0, le=BODY_BYTES_MAX)] = 4_096,
-) -> Look:
+) -> LookedMessages:
     """Show messages that are ready, from a place on; 1 is that of the next one to go.
 
     Of queues with two levels of priority the higher one is counted first, although the lower one
@@ -366,11 +365,28 @@ async def look(
     Raises:
         Refusal: There is no such queue, none for this user, or it cannot be read now.
     """
-    node, record = await place_of(service, caller, vhost, queue)
+    return await looked_at(service, caller, vhost, queue, position, count, body_bytes)
+
+
+async def looked_at(
+    service: AdminService,
+    asker: Caller,
+    vhost: str,
+    queue: str,
+    position: int,
+    count: int,
+    body_bytes: int,
+) -> LookedMessages:
+    """Messages that are ready, as `look` shows them to a caller who was authorised.
+
+    Raises:
+        Refusal: As `look` has it.
+    """
+    node, record = await place_of(service, asker, vhost, queue)
     if node != service.own_name:
         words = {"vhost": vhost, "queue": queue, "position": position}
         words |= {"count": count, "body_bytes": body_bytes}
-        return await asked_there(service, node, "look", words, Look)
+        return await asked_there(service, node, "look", words, LookedMessages)
     found = queue_here(service, record)
     messages: list[SeenMessage] = []
     size = 0
@@ -392,7 +408,7 @@ async def look(
         if reader.overtaken or len(messages) >= count or size > ANSWER_BYTES:
             break
     found.looked_through()
-    return Look(ready=int(found.ready_count()), messages=messages)
+    return LookedMessages(ready=int(found.ready_count()), messages=messages)
 
 
 @operation(MANAGEMENT)
@@ -402,7 +418,7 @@ async def search_messages(
     *,
     vhost: str,
     queue: str,
-    wanted: Wanted,
+    wanted: SoughtMessages,
     behind: int | None = None,
     most: Annotated[int, Meta(ge=1, le=FOUND_MAX)] = 50,
     look_at_most: Annotated[int, Meta(ge=1)] = 1_000_000,
@@ -424,8 +440,30 @@ async def search_messages(
         Refusal: There is no such queue, none for this user, it cannot be read now, too many
             searches run, or what is wanted makes no sense.
     """
+    return await searched(
+        service, caller, vhost, queue, wanted, behind, most, look_at_most, seconds, body_bytes
+    )
+
+
+async def searched(
+    service: AdminService,
+    asker: Caller,
+    vhost: str,
+    queue: str,
+    wanted: SoughtMessages,
+    behind: int | None,
+    most: int,
+    look_at_most: int,
+    seconds: float,
+    body_bytes: int,
+) -> FoundMessages:
+    """One part of a search, as `search_messages` has it for a caller who was authorised.
+
+    Raises:
+        Refusal: As `search_messages` has it.
+    """
     wanted.check()
-    node, record = await place_of(service, caller, vhost, queue)
+    node, record = await place_of(service, asker, vhost, queue)
     if node != service.own_name:
         words = {"vhost": vhost, "queue": queue, "wanted": msgspec.to_builtins(wanted)}
         words |= {"behind": behind, "most": most, "look_at_most": look_at_most}
@@ -449,7 +487,7 @@ class Search:
         self,
         service: AdminService,
         queue: FifoQueue,
-        wanted: Wanted,
+        wanted: SoughtMessages,
         most: int,
         look_at_most: int,
         seconds: float,

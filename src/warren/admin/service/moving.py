@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from warren.admin.service.caller import MANAGEMENT, Caller
-from warren.admin.service.looking import look
+from warren.admin.service.looking import looked_at
 from warren.admin.service.messages import PuttingIn, TakingOut, attempt
 from warren.admin.service.operation import operation
 from warren.admin.service.service import AdminService
@@ -190,7 +190,7 @@ async def move_messages(
 
 async def _tried(
     service: AdminService,
-    caller: Caller,
+    asker: Caller,
     vhost: str,
     queue: str,
     destination: Destination,
@@ -201,15 +201,8 @@ async def _tried(
     done = MoveProgress(targets={})
     position = 1
     while position <= count:
-        found = await look(
-            service,
-            caller,
-            vhost=vhost,
-            queue=queue,
-            position=position,
-            count=min(LOOKED_AT_ONCE, count - position + 1),
-            body_bytes=0,
-        )
+        some = min(LOOKED_AT_ONCE, count - position + 1)
+        found = await looked_at(service, asker, vhost, queue, position, some, 0)
         if not found.messages:
             break
         for message in found.messages:

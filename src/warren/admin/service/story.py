@@ -13,16 +13,16 @@ from warren.admin.service.looking import (
     BODY_BYTES_MAX,
     NONE_THERE,
     SeenMessage,
-    Wanted,
+    SoughtMessages,
     asked_there,
     place_of,
     queue_here,
     read_message,
     ready_runs,
-    search_messages,
+    searched,
     seen,
 )
-from warren.admin.service.messages import attempt, facts_of, values_of
+from warren.admin.service.messages import GivenProperties, attempt, facts_of, values_of
 from warren.admin.service.moving import DEATHS
 from warren.admin.service.operation import operation
 from warren.admin.service.service import AdminService
@@ -41,13 +41,15 @@ ELSEWHERE_SECONDS: Final = 5.0
 QUEUE_SECONDS: Final = 1.0
 LOOKED_AT_MAX: Final = 20_000
 """Messages of one queue that are looked at."""
+COPIES_MAX: Final = 10
+"""Of one queue that are shown."""
 ROUTED_MAX: Final = 200
 """Queues that a route names."""
 
 State = Literal["ready", "held", "waiting"]
 
 
-class Standing(msgspec.Struct, kw_only=True):
+class MessageStanding(msgspec.Struct, kw_only=True):
     """A message, and how it stands in its queue.
 
     Attributes:
@@ -78,7 +80,7 @@ class DeathRecord(msgspec.Struct, kw_only=True):
     time: int | None
 
 
-class Copies(msgspec.Struct, kw_only=True):
+class MessageCopies(msgspec.Struct, kw_only=True):
     """Messages of one queue that have a message id.
 
     Attributes:
@@ -132,7 +134,7 @@ async def look_at(
     queue: str,
     number: Annotated[int, Meta(ge=0, le=1 << 62)],
     body_bytes: Annotated[int, Meta(ge=0, le=BODY_BYTES_MAX)] = 65_536,
-) -> Standing:
+) -> MessageStanding:
     """Show one message wherever it is in its queue, and leave it as it is.
 
     Raises:
@@ -141,7 +143,7 @@ async def look_at(
     node, record = await place_of(service, caller, vhost, queue)
     if node != service.own_name:
         words = {"vhost": vhost, "queue": queue, "number": number, "body_bytes": body_bytes}
-        return await asked_there(service, node, "look_at", words, Standing)
+        return await asked_there(service, node, "look_at", words, MessageStanding)
     found = queue_here(service, record)
     state, position, run = await _standing(found, number)
     message = await read_message(service, found, number)
@@ -149,7 +151,7 @@ async def look_at(
         raise Refusal(NOT_FOUND, NONE_THERE)
     shown = seen(found, message, position, run, number, body_bytes)
     found.looked_through()
-    return Standing(state=state, message=shown)
+    return MessageStanding(state=state, message=shown)
 
 
 async def _standing(queue: FifoQueue, number: int) -> tuple[State, int, Run]:
@@ -162,13 +164,13 @@ async def _standing(queue: FifoQueue, number: int) -> tuple[State, int, Run]:
     async for position, run in ready_runs(queue, slices):
         if run.first <= number < run.first + run.count:
             return "ready", position + number - int(run.first), run
-    for consumer in list(queue.fifo.consumers.values()):
+    for consumer in queue.fifo_consumers():
         if consumer.held > 0:
             held = await _among(consumer.freeze(), number, slices)
             if held is not None:
                 return "held", 0, held
     if queue.has(number):
-        live = queue.fifo.gather_live([], [])
+        live = queue.gather_unconsumed()
         while not live.go_on():
             await slices.next_part()
         at = live.runs.find(number)
@@ -189,7 +191,13 @@ async def _among(lists: list[list[Piece]], number: int, slices: Slices) -> Run |
 
 @operation(MANAGEMENT)
 async def route_now(
-    service: AdminService, caller: Caller, *, vhost: str, message: SeenMessage
+    service: AdminService,
+    caller: Caller,
+    *,
+    vhost: str,
+    exchange: str,
+    routing_key: str,
+    properties: GivenProperties,
 ) -> list[str]:
     """Name the queues that a message would come to if it were published again as it was.
 
@@ -198,11 +206,11 @@ async def route_now(
     """
     check_entrance(service.machine, caller, vhost)
     handle = handle_of(service, caller, vhost)
-    values = values_of(message.properties)
+    values = values_of(properties)
     facts = facts_of(values, None)
 
     def routed() -> Route:
-        route = handle.resolve(message.exchange, message.routing_key, True)
+        route = handle.resolve(exchange, routing_key, True)
         if facts.copies or route.by_message:
             given = values if route.by_properties else None
             route = handle.route_message(route, facts, values.headers or {}, given)
@@ -215,7 +223,7 @@ async def route_now(
 @operation(MANAGEMENT)
 async def copies_of(
     service: AdminService, caller: Caller, *, vhost: str, message_id: str, but: str = ""
-) -> list[Copies]:
+) -> list[MessageCopies]:
     """Search the queues of a vhost for messages with a message id, for some seconds at most.
 
     Args:
@@ -232,29 +240,24 @@ async def copies_of(
         if len(names) == QUEUES_MAX:
             break
     until = time.perf_counter() + ELSEWHERE_SECONDS
-    rows: list[Copies] = []
-    wanted = Wanted(where="property", name="message_id", text=message_id)
+    rows: list[MessageCopies] = []
+    wanted = SoughtMessages(where="property", name="message_id", text=message_id)
     for name in names:
         left = until - time.perf_counter()
         if left <= 0:
             break
         try:
-            found = await search_messages(
-                service,
-                caller,
-                vhost=vhost,
-                queue=name,
-                wanted=wanted,
-                most=10,
-                look_at_most=LOOKED_AT_MAX,
-                seconds=min(left, QUEUE_SECONDS),
-                body_bytes=0,
-            )
+            found = await searched(
+                service, caller, vhost, name, wanted, None, COPIES_MAX, LOOKED_AT_MAX,
+                min(left, QUEUE_SECONDS), 0,
+            )  # fmt: skip
         except Refusal as refusal:
             rows.append(
-                Copies(queue=name, messages=[], looked=0, whole=False, problem=refusal.text)
+                MessageCopies(queue=name, messages=[], looked=0, whole=False, problem=refusal.text)
             )
             continue
         whole = found.behind is None
-        rows.append(Copies(queue=name, messages=found.messages, looked=found.looked, whole=whole))
+        rows.append(
+            MessageCopies(queue=name, messages=found.messages, looked=found.looked, whole=whole)
+        )
     return rows

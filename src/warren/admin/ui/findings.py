@@ -196,7 +196,7 @@ def _held(held: int, limits: list[int], acks: float | None) -> tuple[str, str] |
 
 
 def of_queues(rows: Iterable[Row]) -> list[Finding]:
-    """Queues that grow, and those that nobody consumes."""
+    """Queues that grow, and those that have no consumer."""
     found: list[Finding] = []
     for row in rows:
         said = _queue(row)

@@ -919,6 +919,14 @@ class Fifo:
         """Finds out the numbers of all messages that are ready now."""
         return Gathering(self._unheld(), [], [], self.part_runs)
 
+    def gather_unconsumed(self) -> Gathering:
+        """Finds out the numbers of all messages that are here and that no consumer holds."""
+        lists = self._unheld() + self.delayed.freeze() + self.discards.freeze()
+        checkouts: list[Checkout] = []
+        for group in self.groups.values():
+            checkouts.extend(group.open)
+        return Gathering(lists, checkouts, [], self.part_runs, self.schedule.frozen())
+
     def gather_live(self, left: list[list[Piece]], more: list[list[tuple[int, int]]]) -> Gathering:
         """Finds out the numbers of all messages whose bodies are needed now.
 

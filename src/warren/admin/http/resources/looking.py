@@ -11,7 +11,13 @@ from warren.admin.http.errors import bad_request
 from warren.admin.http.resources.queues import encoded_body, properties
 from warren.admin.http.values import as_integer
 from warren.admin.service import looking
-from warren.admin.service.looking import BODY_BYTES_MAX, FOUND_MAX, LOOK_MAX, SeenMessage, Wanted
+from warren.admin.service.looking import (
+    BODY_BYTES_MAX,
+    FOUND_MAX,
+    LOOK_MAX,
+    SeenMessage,
+    SoughtMessages,
+)
 from warren.admin.service.slices import Slices
 
 WHERE: Final[dict[str, looking.Where]] = {
@@ -50,7 +56,7 @@ async def search(asked: HttpRequest) -> HttpAnswer:
         asked.caller,
         vhost=asked["vhost"],
         queue=asked["queue"],
-        wanted=Wanted(where=WHERE[where], name=name, text=text),
+        wanted=SoughtMessages(where=WHERE[where], name=name, text=text),
         behind=None if behind is None else number(document, "behind", 0, 0, 1 << 62),
         most=number(document, "count", 50, 1, FOUND_MAX),
         body_bytes=number(document, "truncate", 256, 0, BODY_BYTES_MAX),

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from warren.admin.http.resources import looking, queues
 from warren.admin.service import story
-from warren.admin.service.story import Copies, Standing, deaths_of
+from warren.admin.service.story import MessageCopies, MessageStanding, deaths_of
 from warren.admin.ui.asking import PageRequest, Shown, WebPage, told
 from warren.admin.ui.names import path
 from warren.admin.ui.pages.messages import with_deaths, within
@@ -89,7 +89,7 @@ async def one_message(asked: PageRequest) -> Shown:
     if not number.isascii() or not number.isdecimal() or int(number[:20]) > NUMBER_MAX:
         raise Wrong(404, "There is no such message.")
     vhost, name = asked["vhost"], asked["name"]
-    standing: Standing = await told(
+    standing: MessageStanding = await told(
         story.look_at(
             asked.service,
             asked.caller,
@@ -105,11 +105,19 @@ async def one_message(asked: PageRequest) -> Shown:
     no_route = ""
     try:
         route = await told(
-            story.route_now(asked.service, asked.caller, vhost=vhost, message=message), False
+            story.route_now(
+                asked.service,
+                asked.caller,
+                vhost=vhost,
+                exchange=message.exchange,
+                routing_key=message.routing_key,
+                properties=message.properties,
+            ),
+            False,
         )
     except Wrong as wrong:
         no_route = wrong.text
-    copies: list[Copies] | None = None
+    copies: list[MessageCopies] | None = None
     message_id = message.properties.message_id
     if message_id and asked.query.get("elsewhere") == "true":
         copies = await told(
