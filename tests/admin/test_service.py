@@ -133,6 +133,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "visible_vhost_limits": {},
     "list_queue_details": {},
     "queue_page": {},
+    "queue_lengths": {"column": "messages"},
     "some_queues": {"names": []},
     "queue_details": {"vhost": "v", "queue": "q"},
     "led_queue": {"vhost": "v", "queue": "q"},
@@ -221,7 +222,7 @@ READS_OF_ANYBODY = {
     *("list_connections", "list_channels", "list_consumers"),
     *("close_connection", "list_feature_flags", "overview", "visible_policies"),
     *("visible_operator_policies", "visible_vhost_limits", "list_queue_details", "queue_page"),
-    *("some_queues", "exchange_details", "binding_details", "vhost_details"),
+    *("queue_lengths", "some_queues", "exchange_details", "binding_details", "vhost_details"),
     *(name for name in ARGUMENTS if name.startswith("check_")),
 }
 """What whoever may administer anything may ask for: they are told of what they may see."""
@@ -730,3 +731,28 @@ def test_more_groups_than_a_node_asks_about_are_not_answered() -> None:
     content = bytes([WHO_LEADS]) + msgspec.msgpack.encode([1, groups])
     with pytest.raises(CorruptRecord, match="asked for at once"):
         pair.a.node.queue_members.received("b", content)
+
+
+def test_lengths_are_those_of_rows(pair: Pair, service: AdminService) -> None:
+    """Of queues here, those that another node counts, and those whose node is gone."""
+    client, other = pair.a.client(), pair.b.client()
+    other.declare("there")
+    client.publish_confirmed("orders", 3)
+    client.publish_confirmed("log", 2)
+    other.publish_confirmed("there", 1)
+    client.consume("orders")
+    pair.until(lambda: len(client.messages) == 3)
+    pair.settle()
+
+    def lengths(column: str) -> dict[str, int | None]:
+        found = call(pair, service, LOCAL, "queue_lengths", {"column": column})
+        assert {vhost for _, vhost, _ in found} == {"/"}
+        return {name: length for length, _, name in found}
+
+    assert lengths("messages") == {"orders": 3, "log": 2, "there": 1}
+    assert lengths("messages_ready") == {"orders": 0, "log": 2, "there": 1}
+    assert lengths("messages_unacknowledged") == {"orders": 3, "log": 0, "there": 0}
+    assert lengths("consumers") == {"orders": 1, "log": 0, "there": 0}
+    pair.b.kill()
+    pair.until(lambda: "b" not in service.members.running())
+    assert lengths("messages")["there"] is None

@@ -193,6 +193,15 @@ def test_many_queues_are_answered_in_parts(peer: Peer) -> None:
         names = [row["name"] for row in json.loads(body)]
         assert status == 200 and names == [f"q{number:03}" for number in range(300)]
         assert "content-length" not in headers
+        message = {
+            "properties": {}, "routing_key": "q123", "payload": "x", "payload_encoding": "string",
+        }  # fmt: skip
+        publish = "/exchanges/many/amq.default/publish"
+        assert peer.raw(Ask("POST", publish, message))[0] == 200
+        for sort in ("messages", "messages_ready"):
+            page = f"?page=1&page_size=1&sort={sort}&sort_reverse=true&columns=name"
+            found = json.loads(peer.raw(Ask("GET", f"/queues/many{page}"))[2])
+            assert found["items"] == [{"name": "q123"}]
         page = "?page=3&page_size=100&sort=messages&sort_reverse=true&columns=name"
         found = json.loads(peer.raw(Ask("GET", f"/queues/many{page}"))[2])
         assert (found["item_count"], found["total_count"], found["page_count"]) == (100, 300, 3)

@@ -204,7 +204,9 @@ def test_direct_replies_are_told_of() -> None:
     publish(client, "", "requests", b"request", reply_to="amq.rabbitmq.reply-to")
     request = server.get("requests")
     assert request is not None
-    address = str(told(watcher)[0][1]["properties"]["reply_to"])  # type: ignore[index, call-overload]
+    properties = told(watcher)[0][1]["properties"]
+    assert isinstance(properties, dict)
+    address = str(properties["reply_to"])
     publish(server, "", address, b"reply")
     published, delivered = told(watcher)
     assert (published[0], published[2]) == ("publish.", b"reply")

@@ -101,6 +101,7 @@ OPERATIONS: dict[str, Operation[Any, Any]] = {
         logins.reset_auth_attempts,
         details.list_queue_details,
         details.queue_page,
+        details.queue_lengths,
         details.some_queues,
         details.queue_details,
         details.led_queue,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -29,6 +29,11 @@ ACKMODES: dict[str, Fate] = {
     "ack_requeue_false": "settled",
     "reject_requeue_true": "failed",
     "reject_requeue_false": "discarded",
+}
+
+
+LENGTH_COLUMNS: dict[str, details.LengthColumn] = {
+    column: column for column in get_args(details.LengthColumn)
 }
 
 
@@ -109,13 +114,19 @@ async def _sorted(
     """A list in the order of any of its columns: of all only what is sorted by is kept."""
     path = sort.split(".") if sort else ["name"]
     keys: list[tuple[Any, str, str]] = []
-    parts = details.list_queue_details(asked.service, asked.caller, **chosen)
     slices = Slices()
-    async for part in parts:
-        for each in part:
+    column = LENGTH_COLUMNS.get(sort)
+    if column is not None and not asked.truth("disable_stats"):
+        lengths = await details.queue_lengths(asked.service, asked.caller, **chosen, column=column)
+        for length, vhost, name in lengths:
             await slices.breathe()
-            key = rank(value_at(shape(each), path)) if sort else (0, 0)
-            keys.append((key, each.row.vhost, each.row.name))
+            keys.append((rank(length), vhost, name))
+    else:
+        async for part in details.list_queue_details(asked.service, asked.caller, **chosen):
+            for each in part:
+                await slices.breathe()
+                key = rank(value_at(shape(each), path)) if sort else (0, 0)
+                keys.append((key, each.row.vhost, each.row.name))
     total = len(keys)
     if page.name:
         everything = await details.queue_page(
