@@ -172,7 +172,7 @@ def queue_row(
 
 
 def known(counts: Counts | None, name: str) -> int | None:
-    """One of a queue's figures; None where nobody counted it."""
+    """A figure of a queue; None where it was not counted."""
     figure = -1 if counts is None else int(getattr(counts, name))
     return None if figure < 0 else figure
 
