@@ -232,6 +232,9 @@ class Reference:
             self.hand_out()
             if self._at_once:
                 self._at_once = False
+                if self.settings.length == 0:
+                    # For want of room a message goes when it comes, expired or not.
+                    self.make_room()
                 self.expire()
             self.make_room()
             if before == (len(self.deliveries), len(self.gone), len(self.died), len(self.dead)):

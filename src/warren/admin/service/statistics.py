@@ -218,7 +218,9 @@ class Statistics:
     async def run(self) -> None:
         """Look at everything every few seconds, for ever, at moments that all nodes share."""
         while True:
-            await asyncio.sleep(SAMPLE_SECONDS - time.time() % SAMPLE_SECONDS)
+            pause = SAMPLE_SECONDS - time.time() % SAMPLE_SECONDS
+            # Behind a sample that came late the next one would tell of a moment only.
+            await asyncio.sleep(pause if pause > SAMPLE_SECONDS / 2 else pause + SAMPLE_SECONDS)
             await self.sample()
 
     async def sample(self) -> None:
