@@ -1,13 +1,20 @@
-"""One Spark session for all tests that need a JVM, made for quick tests, not quick queries."""
+"""One Spark session for all tests that need a JVM, made for quick tests, not quick queries.
+
+Beside it what tests with a real broker need: a connection and a queue.
+"""
 
 from __future__ import annotations
 
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.support.broker import Broker
+from warren.client import Connection, connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +31,23 @@ FAST = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 }
+
+
+@pytest.fixture
+def connection(broker: Broker) -> Iterator[Connection]:
+    """A connection to the shared broker."""
+    with connect(broker.url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def queue(connection: Connection) -> Iterator[str]:
+    """A fresh quorum queue in the shared broker."""
+    name = f"spark-{uuid.uuid4()}"
+    arguments = {"x-queue-type": "quorum"}
+    connection.channel().queue_declare(name, durable=True, arguments=arguments)
+    yield name
+    connection.channel().queue_delete(name)
 
 
 def environment() -> dict[str, str]:

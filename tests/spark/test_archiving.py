@@ -7,8 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet
@@ -20,7 +18,7 @@ from tests.spark.test_checkpoint import log
 from tests.support.broker import Broker
 from tests.support.patience import patient
 from warren.__main__ import main
-from warren.client import PERSISTENT, Connection, connect
+from warren.client import PERSISTENT, Connection
 from warren.spark import archiving
 from warren.spark.archiving import ArchiveProgress, NotArchived, QueueArchive, archived_files
 from warren.spark.broker import Fenced
@@ -230,23 +228,6 @@ def test_neither_archives_nor_groups_need_spark() -> None:
 
 
 # --- with a broker ------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def connection(broker: Broker) -> Iterator[Connection]:
-    """A connection to the shared broker."""
-    with connect(broker.url) as connection:
-        yield connection
-
-
-@pytest.fixture
-def queue(connection: Connection) -> Iterator[str]:
-    """A fresh quorum queue in the shared broker."""
-    name = f"archived-{uuid.uuid4()}"
-    quorum = {"x-queue-type": "quorum"}
-    connection.channel().queue_declare(name, durable=True, arguments=quorum)
-    yield name
-    connection.channel().queue_delete(name)
 
 
 def fill(connection: Connection, queue: str, first: int, last: int) -> None:

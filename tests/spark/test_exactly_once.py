@@ -17,7 +17,7 @@ import pytest
 from tests.spark.conftest import environment
 from tests.support.broker import Broker
 from tests.support.patience import patient
-from warren.client import Connection, connect
+from warren.client import Connection
 from warren.errors import ConfigError
 from warren.spark import broker as spark_broker
 from warren.spark import finalising, staging
@@ -32,19 +32,9 @@ WAIT_SECONDS_MAX = patient(60.0)
 
 
 @pytest.fixture
-def connection(broker: Broker) -> Iterator[Connection]:
-    """A connection to the shared broker."""
-    with connect(broker.url) as connection:
-        yield connection
-
-
-@pytest.fixture
-def target(connection: Connection) -> Iterator[str]:
+def target(queue: str) -> str:
     """A fresh quorum queue in the shared broker."""
-    name = f"target-{uuid.uuid4()}"
-    connection.channel().queue_declare(name, durable=True, arguments=QUORUM)
-    yield name
-    connection.channel().queue_delete(name)
+    return queue
 
 
 @pytest.fixture

@@ -9,8 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +19,7 @@ import pytest
 from tests.spark.conftest import FAST, environment
 from tests.support.broker import Broker
 from tests.support.patience import patient
-from warren.client import PERSISTENT, ChannelException, Connection, connect
+from warren.client import PERSISTENT, ChannelException, Connection
 from warren.client.table import Tables
 from warren.spark.archive import Archive
 
@@ -32,22 +30,6 @@ pytestmark = pytest.mark.spark
 
 QUORUM = {"x-queue-type": "quorum"}
 WAIT_SECONDS_MAX = patient(120.0)
-
-
-@pytest.fixture
-def connection(broker: Broker) -> Iterator[Connection]:
-    """A connection to the shared broker."""
-    with connect(broker.url) as connection:
-        yield connection
-
-
-@pytest.fixture
-def queue(connection: Connection) -> Iterator[str]:
-    """A fresh quorum queue in the shared broker."""
-    name = f"spark-{uuid.uuid4()}"
-    connection.channel().queue_declare(name, durable=True, arguments=QUORUM)
-    yield name
-    connection.channel().queue_delete(name)
 
 
 def fill(connection: Connection, queue: str, first: int, last: int) -> None:

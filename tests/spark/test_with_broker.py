@@ -6,7 +6,6 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -26,23 +25,6 @@ from warren.wire.amqp091.errors import ChannelException
 from warren.wire.amqp091.properties import Properties
 
 QUORUM = {"x-queue-type": "quorum"}
-
-
-@pytest.fixture
-def connection(broker: Broker) -> Iterator[Connection]:
-    """A connection to the shared broker."""
-    with connect(broker.url) as connection:
-        yield connection
-
-
-@pytest.fixture
-def queue(connection: Connection) -> Iterator[str]:
-    """A fresh quorum queue in the shared broker."""
-    name = f"spark-{uuid.uuid4()}"
-    channel = connection.channel()
-    channel.queue_declare(name, durable=True, arguments=QUORUM)
-    yield name
-    connection.channel().queue_delete(name)
 
 
 def fill(connection: Connection, queue: str, bodies: list[bytes]) -> None:

@@ -75,7 +75,7 @@ class QueueHosting(TakingOver):
         self._begins_anew: bool = len(loop.settings.former_uid) > 0
         self._lacking: dict[int, None] = {}
         """Quorum queues that lack the copy that should be here, by group."""
-        self._doubtful: list[QueueRecord] = []
+        self._unsure: list[QueueRecord] = []
         """Some of those: tables older than the log name them, and may not know that they went."""
         self._tables_known: i64 = 0
         """The last entry of the tables that the log had at the start."""
@@ -111,9 +111,9 @@ class QueueHosting(TakingOver):
             forgetting = replayer.forgetting()
             if forgetting is not None:
                 self._loop.do_in_parts(forgetting)
-        if self._doubtful:
-            self._loop.do_in_parts(Furnishing(self, self._doubtful))
-            self._doubtful = []
+        if self._unsure:
+            self._loop.do_in_parts(Furnishing(self, self._unsure))
+            self._unsure = []
         self._cluster.begin(
             Beginning(
                 self._loop,
@@ -296,13 +296,13 @@ class QueueHosting(TakingOver):
             self._lacking.pop(group_id, None)
         elif self._copies.here(record) is None:
             self._lacking[group_id] = None
-        elif not self._is_doubtful(record):
+        elif not self._may_be_gone(record):
             self._lacking.pop(group_id, None)
         elif group_id not in self._lacking:
             self._lacking[group_id] = None
-            self._doubtful.append(record)
+            self._unsure.append(record)
 
-    def _is_doubtful(self, record: QueueRecord) -> bool:
+    def _may_be_gone(self, record: QueueRecord) -> bool:
         """Whether the log has nothing of a copy, and the tables are older than the log.
 
         They may name a queue whose copy went with it. One that began anew, empty, could lead others
@@ -338,7 +338,7 @@ class QueueHosting(TakingOver):
             if elsewhere:
                 self._copies.leave_later(record)
                 queue = self._started(self._copies.start(record, self._replayer, None))
-            elif self._copies.here(record) is None or self._is_doubtful(record):
+            elif self._copies.here(record) is None or self._may_be_gone(record):
                 # It is used by its member here, and refuses until there is one.
                 queue = self._proxy(record, remotes.no_line(record.node))
             else:

@@ -13,7 +13,7 @@ from mypy_extensions import i64
 from warren.queues.fifo.effects import RETURNING, SCATTERED, GoneReply, LeaseReply, Reply
 from warren.queues.fifo.groups import Group
 from warren.queues.fifo.pieces import count_of, opened
-from warren.queues.fifo.runs import Run, RunQueue, as_run, merge_pairs
+from warren.queues.fifo.runs import Run, RunQueue, as_run, merge_pairs, without
 
 if TYPE_CHECKING:
     from warren.queues.fifo.machine import Fifo
@@ -54,7 +54,7 @@ def retake(fifo: Fifo, group: Group, number: i64) -> Reply:
             run = as_run(piece)
             if run.acquired > 0:
                 _untouched(run, wanted, counters, there)
-    gone = _without(wanted, merge_pairs(there))
+    gone = without(wanted, merge_pairs(there))
     if gone:
         return GoneReply(gone)
     fifo.ready.cut_out(merge_pairs(wanted))
@@ -86,21 +86,3 @@ def _untouched(
         if counters[begin] == times:
             there.append((max(first, begin), min(last, end)))
         low += 1
-
-
-def _without(pairs: list[tuple[int, int]], others: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The numbers of ascending pairs that are in none of some others, which ascend, too."""
-    found: list[tuple[int, int]] = []
-    at = 0
-    for first, last in pairs:
-        while at < len(others) and others[at][1] < first:
-            at += 1
-        turn = at
-        while turn < len(others) and others[turn][0] <= last:
-            if first < others[turn][0]:
-                found.append((first, others[turn][0] - 1))
-            first = others[turn][1] + 1
-            turn += 1
-        if first <= last:
-            found.append((first, last))
-    return merge_pairs(found)

@@ -407,3 +407,21 @@ def common(pairs: list[tuple[int, int]], others: list[tuple[int, int]]) -> list[
             found.append((max(first, others[turn][0]), min(last, others[turn][1])))
             turn += 1
     return found
+
+
+def without(pairs: list[tuple[int, int]], others: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The numbers of ascending pairs that are in none of some others, which ascend, too."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    for first, last in pairs:
+        while at < len(others) and others[at][1] < first:
+            at += 1
+        turn = at
+        while turn < len(others) and others[turn][0] <= last:
+            if first < others[turn][0]:
+                found.append((first, others[turn][0] - 1))
+            first = others[turn][1] + 1
+            turn += 1
+        if first <= last:
+            found.append((first, last))
+    return merge_pairs(found)
