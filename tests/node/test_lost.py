@@ -7,6 +7,7 @@ and what is checked is the result alone.
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.queues.test_scattered import steps
 from warren.errors import CorruptRecord
 from warren.log.runlist import run_list
 from warren.node.copy_checks import CopyCheck
-from warren.queues.lost import Losses
+from warren.queues.lost import OPENED_MAX, PACKED_MIN, Losses
 from warren.queues.queue import Queue
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
@@ -27,12 +28,19 @@ LINES_OF_A_LOOK = 15
 PUBLISH = spec.BasicPublish(0, "", "q", False, False)
 
 
-def filled(kind: str, count: int) -> Client:
-    """A client of a node whose queue has so many messages."""
+def filled(kind: str, count: int, levels: int = 1) -> Client:
+    """A client of a node whose queue has so many messages, of as many priorities by turns."""
     pair = Pair(alone=True, file_bytes=1 << 26)
     client = pair.a.client()
-    assert isinstance(client.declare("q", kind=kind), spec.QueueDeclareOk)
-    part = content_frames(1, PUBLISH, b"\x10\x00\x02", b"", 131_072) * 1_000
+    declare = spec.QueueDeclare(0, "q", durable=True, arguments={"x-queue-type": kind})
+    if levels > 1:
+        declare.arguments["x-max-priority"] = levels
+    assert isinstance(client.call(declare), spec.QueueDeclareOk)
+    part = b"".join(
+        # Content flags: delivery mode and priority.
+        content_frames(1, PUBLISH, bytes((0x18, 0, 2, number % levels)), b"", 131_072)
+        for number in range(1_000)
+    )
     for _ in range(count // 1_000):
         client.outbox += part
         client.exchange()
@@ -80,6 +88,29 @@ def test_what_is_lost_is_dropped_in_parts(kind: str) -> None:
     for few, many in zip(*found, strict=True):
         # One or two entries are applied in a turn.
         assert many <= 2 * (few + looks) + 200
+
+
+@pytest.mark.parametrize("levels", [1, 50])
+def test_an_entry_opens_a_bounded_number_of_packs(levels: int) -> None:
+    """Of a long stretch some of each priority lie elsewhere; of one priority all lie together."""
+    count, size = 20_000, 100
+    client = filled("classic", count, levels)
+    queue = client.pair.a.queue("q")
+    lost = [(first, first + size - 1) for first in range(0, count, 2 * size)]
+    left = [queue.ready_count()]
+    error = CorruptRecord("a file", 0, "it is damaged")
+    queue.go_without(lost, error)
+    left.append(queue.ready_count())
+    for _ in range(2_000):
+        if not queue._dropping:
+            break
+        client.pair.a.node.turn()
+        left.append(queue.ready_count())
+    assert left[-1] == count // 2
+    most = max(before - after for before, after in pairwise(left))
+    # The last one of an entry may be cut.
+    whole = OPENED_MAX // (levels + size // PACKED_MIN)
+    assert size * min(whole, len(lost)) <= most <= size * min(whole + 1, len(lost))
 
 
 @pytest.mark.parametrize("kind", ["classic", "quorum"])

@@ -24,11 +24,14 @@ MATCHED_MAX: Final = 8_192
 """Stretches that one part finds to count still, or not to: some milliseconds."""
 
 DROPPED_MAX: Final = 256
-"""Stretches that one part drops, which is an entry of the log: each may lie in a pack of runs of
-its own, which is opened for it."""
+"""Stretches that one part drops, which is an entry of the log."""
 
-DROPPED_MESSAGES_MAX: Final = 16_384
-"""Messages of these: each may be a run of its own."""
+OPENED_MAX: Final = 512
+"""Packs of runs that are opened for it: a stretch lies in one of each level of priority, and in
+more where it is long. Each is some 20 microseconds."""
+
+PACKED_MIN: Final = 64
+"""Messages of one level that lie in one pack, at least; of a short backlog nothing is packed."""
 
 
 @final
@@ -163,17 +166,20 @@ class Dropping(Work):
     def _part(self, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """The next messages to be dropped."""
         part: list[tuple[int, int]] = []
-        room: i64 = DROPPED_MESSAGES_MAX
+        levels: i64 = self._queue.fifo.ready.levels()
+        room: i64 = OPENED_MAX
         while self._dropped < len(found) and len(part) < DROPPED_MAX and room > 0:
             first, last = found[self._dropped]
             if self._first >= 0:
                 first = int(self._first)
-            if last - first >= room:
-                last = int(first + room - 1)
+            room -= min(levels, last - first + 1)
+            most: i64 = max(room, 1) * PACKED_MIN
+            if last - first >= most:
+                last = int(first + most - 1)
                 self._first = last + 1
             else:
                 self._first = -1
                 self._dropped += 1
             part.append((first, last))
-            room -= last - first + 1
+            room -= (last - first + 1) // PACKED_MIN
         return part

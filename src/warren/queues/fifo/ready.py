@@ -196,6 +196,14 @@ class Ready:
             queues.append(each.fresh)
         return queues
 
+    def levels(self) -> i64:
+        """In how many lists messages lie: one of each priority, and one of those that returned."""
+        found: i64 = 0
+        for queue in self._all():
+            if queue.count > 0:
+                found += 1
+        return found
+
     def head(self) -> Run:
         """The messages that are next; there must be some. What `take` took is not among them."""
         source = self._next()
