@@ -85,6 +85,7 @@ def _other_commands(commands: Any) -> None:
         cluster,
         dev,
         groups,
+        inspect,
         migrate,
         policies,
         queues,
@@ -144,6 +145,7 @@ def _other_commands(commands: Any) -> None:
     migrate.add_command(commands)
     archive.add_command(commands)
     groups.add_command(commands)
+    inspect.add_command(commands)
     dev.add_command(commands)
 
 
