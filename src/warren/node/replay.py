@@ -235,7 +235,7 @@ class NodeReplayer(Replayer):
 def replay(fifo: Fifo, batch: Batch, witness: Witness | None = None) -> None:
     """Apply an entry of the log at recovery, exactly as it was applied at first.
 
-    Its effects are for nobody but a witness: those whom they were for are gone.
+    Its effects go to a witness, if there is one: those whom they were for are gone.
     """
     effects = NO_EFFECTS
     if batch.session == RAFT_SESSION:

@@ -57,7 +57,7 @@ LOCK_FILE: Final = "lock"
 """A node that runs holds a lock on it."""
 
 KEPT_MAX: Final = 2
-"""Directories that a process remembers when nobody reads them."""
+"""Directories that a process remembers when they are not read."""
 
 Stamp = tuple[tuple[str, int, int], ...]
 
@@ -85,7 +85,7 @@ class _Jobs:
 
 
 class _NoOwner(LogListener):
-    """Nobody owns a log that is only read."""
+    """Stands where a node is: a log that is only read has no owner."""
 
     def persisted(self, batches: list[Batch]) -> None:
         """Nothing is appended."""
@@ -94,7 +94,7 @@ class _NoOwner(LogListener):
         """No file is to go."""
 
     def live_runs(self, group_id: int) -> LiveRuns:
-        """No file is rewritten, so nobody asks."""
+        """No file is rewritten, so this is not asked."""
         return KnownRuns(NO_RUNS)
 
     def disk_full(self, full: bool) -> None:

@@ -17,10 +17,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from warren.client.table import Batches
 from warren.errors import ConfigError, StorageError
 from warren.offline.directory import DataDirectory, StoredQueue, open_directory
 from warren.offline.states import DAMAGED, LIVE, MessageRun
-from warren.spark.broker import Batches
 from warren.spark.columns import to_arrow
 from warren.spark.options import OfflineOptions, offline_options
 from warren.spark.reading import READ_BYTES, read_span, spans

@@ -107,9 +107,7 @@ OFFLINE_COLUMNS: Final = COLUMNS + tuple(name for name, _ in _OFFLINE_COLUMNS)
 
 def _chosen(columns: Collection[str]) -> list[tuple[str, str]]:
     """Some of the columns, each with its kind, in their order."""
-    return [
-        (name, kind) for name, kind in (*_COLUMNS, *_OFFLINE_COLUMNS) if name in columns
-    ]
+    return [(name, kind) for name, kind in (*_COLUMNS, *_OFFLINE_COLUMNS) if name in columns]
 
 
 def spark_schema(columns: Collection[str]) -> StructType:

@@ -58,7 +58,9 @@ def add_command(commands: Any) -> None:
         help="messages of one file at most (default: 1000000)",
     )
     command.add_argument(
-        "--offline", metavar="DATA_DIR", help="a node's data directory, or a copy; no broker is asked"
+        "--offline",
+        metavar="DATA_DIR",
+        help="a node's data directory, or a copy; no broker is asked",
     )
     command.add_argument("--vhost", help="the queue's vhost, with --offline (default: any)")
     command.add_argument(

@@ -41,7 +41,7 @@ def run(words: argparse.Namespace) -> int:
     try:
         with open_directory(words.directory) as directory:
             problems = list(directory.problems)
-            found = [
+            found: list[dict[str, Any]] = [
                 {
                     "vhost": queue.vhost,
                     "name": queue.name,
@@ -70,7 +70,7 @@ def run(words: argparse.Namespace) -> int:
 
 def show(found: list[dict[str, Any]]) -> None:
     """Print a line for each queue."""
-    lines = [HEAD]
+    lines: list[tuple[str, ...]] = [HEAD]
     for each in found:
         counts: Mapping[str, int] = each["messages"]
         other = sum(count for state, count in counts.items() if state not in STATES)
