@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.chaos.checker import check
+from sim.history.serial import check
 from tests.cluster.chaos.net import ENTER
 from tests.support.patience import patient
 
