@@ -199,7 +199,7 @@ def session(threads: int = 2) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "4g",
-        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=1",
     }
     builder = Sessions.builder.master(f"local[{threads}]").appName("histories")
     for name, value in settings.items():
