@@ -48,6 +48,7 @@ EXPIRING_SHARE = 0.5
 """Where a machine may be lost there is no queue that expires, which is so most of the time."""
 OWN_LIMIT_SHARE = 0.25
 ONCE_SHARE = 0.3
+VARIES_SHARE = 0.8
 RENEWED = ("quorum", "classic", "transient")
 """Kinds of queues that are deleted and declared again, in clusters."""
 PRIORITIES = (0, 3, 5, 9)
@@ -107,6 +108,7 @@ class Options:
         spills_most: So many that other one may hold.
         single_active: Whether a quorum queue in a cluster serves one consumer at a time.
         governed: Which kind of queue policies change again and again; empty if there is none.
+        governed_varies: Whether these policies may say `reject-publish-dlx` and consumer timeouts.
         letters_ttl_ms: After what time what is to die expires, if nobody rejects it; 0 for never.
         letters: Which kind of queue dead letters of another one arrive in; empty if there are none.
         letters_source: Which kind of queue they die in.
@@ -220,6 +222,7 @@ class Options:
         self.governed = ""
         if policies.random() < KINDS_SHARE:
             self.governed = policies.choice(("quorum", "quorum", "classic"))
+        self.governed_varies = Random(f"{seed} more policies").random() < VARIES_SHARE
         self.single_active = Random(f"{seed} single active").random() < LATER_SHARE
 
     def name(self, plain: str) -> str:

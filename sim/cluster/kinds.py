@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MEMBERS_MIN: Final = 3
 """So many members that vote a queue keeps where a machine may be lost for good."""
+CLASSIC_SHARE: Final = 0.5
 
 
 def add_kinds(world: ClusterWorld) -> None:
@@ -105,6 +106,10 @@ def _add_governed(world: ClusterWorld) -> None:
     source = world.options.governed
     if source == "classic" and world.voters_min() == MEMBERS_MIN:
         source = "quorum"
+    if world.options.governed_varies and world.voters_min() < MEMBERS_MIN:
+        # In few runs it may be one.
+        if Random(f"{world.seed} classic governed").random() < CLASSIC_SHARE:
+            source = "classic"
     if source:
         faults = world.faults.faults
         random = Random(f"{world.seed} governed")

@@ -41,6 +41,7 @@ PLAIN = {
     "expiring": "",
     "spills": "",
     "governed": "",
+    "governed_varies": False,
 }
 """What came to be drawn after most bugs were planted: without it their seeds find them still."""
 
