@@ -48,8 +48,8 @@ RETRY_MOST: Final = 3
 RETRIES_MS: Final = (0, 0, 20, 300)
 REASONS: Final = ("rejected", "expired", "maxlen", "delivery_limit")
 LONG_MS: Final = 3_600_000
-TIMEOUTS_MS: Final = (300, 900)
-DECLARED_MS: Final = (-1, -1, 600)
+TIMEOUTS_MS: Final = (300, 300, 900, LONG_MS)
+DECLARED_MS: Final = (-1, 600, LONG_MS)
 """A consumer timeout that the queue is declared with; -1 for none."""
 FEW: Final = (0, 1, 2, 5)
 """So many there may be where what is rejected goes to an exchange."""

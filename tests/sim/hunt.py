@@ -21,6 +21,7 @@ from tests.sim import (
     planted_delays,
     planted_expiring,
     planted_features,
+    planted_groups,
     planted_limits,
     planted_observers,
     planted_policies,
@@ -42,6 +43,7 @@ PLAIN = {
     "spills": "",
     "governed": "",
     "governed_varies": False,
+    "eager": False,
 }
 """What came to be drawn after most bugs were planted: without it their seeds find them still."""
 
@@ -108,6 +110,7 @@ def main() -> None:
         (planted_delays.PLANTED, True),
         (planted_expiring.PLANTED, True),
         (planted_features.PLANTED, True),
+        (planted_groups.PLANTED, True),
         (planted_limits.PLANTED, True),
         (planted_policies.PLANTED, True),
         (planted_raft.PLANTED, True),
