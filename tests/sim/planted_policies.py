@@ -23,6 +23,8 @@ GOVERNED: dict[str, Any] = QUORUM | {"governed": "quorum", "clients": 1}
 GOVERNED_CLASSIC = GOVERNED | {"governed": "classic", "wal_max_bytes": 8_192}
 VARIED: dict[str, Any] = {"governed_varies": True}
 """With what came to be said later."""
+STRICT: dict[str, Any] = {"delivery_limit": 0, "own_limit": False}
+"""What fails once dies."""
 UNCACHED: dict[str, Any] = {"cache_bytes": 64}
 """What dies is read from disk again."""
 RANKED: dict[str, Any] = {
@@ -208,7 +210,7 @@ PLANTED: dict[Any, Where] = {
     one_less_in_the_log: Where(1, 100, (KILL,), GOVERNED | {"wal_max_bytes": 8_192}),
     comes_again_early: Where(6, 100, (LOSE,), GOVERNED),
     holds_for_the_longer: Where(1, 100, (LOSE,), GOVERNED | VARIED),
-    fails_in_time: Where(1, 100, (LOSE,), GOVERNED | VARIED),
+    fails_in_time: Where(1, 100, (LOSE,), GOVERNED | VARIED | STRICT),
     rejects_to_exchange_for_good: Where(1, 100, (LOSE,), GOVERNED_CLASSIC | VARIED),
 }
 """With each bug where it shows soon; see `hunt`."""
