@@ -42,10 +42,11 @@ PLAIN = {
     "expiring": "",
     "spills": "",
     "governed": "",
-    "governed_varies": False,
-    "eager": False,
 }
 """What came to be drawn after most bugs were planted: without it their seeds find them still."""
+
+LATEST = {"governed_varies": False, "eager": False}
+"""Likewise, for all of them."""
 
 STALE = ("AttributeError", "NameError", "TypeError", "ImportError")
 """What a plant raises that no longer fits the code, and then proves nothing."""
@@ -73,7 +74,7 @@ def hunt(
         elif where.faults:
             world.options.troubles = dict.fromkeys(where.faults, 3)
         plain = {} if plant in planted_limits.PLANTED else PLAIN
-        for name, value in (plain | where.options).items():
+        for name, value in (LATEST | plain | where.options).items():
             options: Any = world.options
             if isinstance(world, ClusterWorld) and hasattr(world.faults, name):
                 options = world.faults

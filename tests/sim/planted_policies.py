@@ -209,8 +209,8 @@ PLANTED: dict[Any, Where] = {
     one_more_by_policy: Where(1, 100, (KILL,), GOVERNED_CLASSIC),
     one_less_in_the_log: Where(1, 100, (KILL,), GOVERNED | {"wal_max_bytes": 8_192}),
     comes_again_early: Where(6, 100, (LOSE,), GOVERNED),
-    holds_for_the_longer: Where(1, 100, (LOSE,), GOVERNED | VARIED),
-    fails_in_time: Where(1, 100, (LOSE,), GOVERNED | VARIED | STRICT),
-    rejects_to_exchange_for_good: Where(1, 100, (LOSE,), GOVERNED_CLASSIC | VARIED),
+    holds_for_the_longer: Where(16, 100, (LOSE,), GOVERNED | VARIED),
+    fails_in_time: Where(15, 100, (LOSE,), GOVERNED | VARIED | STRICT),
+    rejects_to_exchange_for_good: Where(13, 100, (LOSE,), GOVERNED_CLASSIC | VARIED),
 }
 """With each bug where it shows soon; see `hunt`."""
