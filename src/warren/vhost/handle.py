@@ -75,6 +75,7 @@ class TopologyChange(PendingResult):
 
     Attributes:
         messages: How many a queue to be deleted had.
+        user: Who wants it, as events name them.
     """
 
     def __init__(self, vhost: VhostHandle, request: VhostRequest, pending: PendingRequest) -> None:
@@ -82,6 +83,7 @@ class TopologyChange(PendingResult):
         self._request: VhostRequest = request
         self.pending: PendingRequest = pending
         self.messages: i64 = 0
+        self.user: str = vhost.acts_as
 
     def succeeded(self, result: Result) -> None:
         """The change is in force. If another one came first, check again who wins."""
@@ -190,6 +192,7 @@ class VhostHandle:
         max_message_bytes: Largest body that may be published.
         traffic: What is published to the vhost on this node, to be counted.
         tracer: Whether what passes is to be told of: `trace_published`, `trace_delivered`.
+        acts_as: Whom events name as who changed something.
     """
 
     def __init__(
@@ -203,10 +206,12 @@ class VhostHandle:
         impersonates: bool = False,
         trusted: bool = False,
         grants: Grants | None = None,
+        acts_as: str = "",
     ) -> None:
         """Let a user in, who was found to be allowed to.
 
         Args:
+            acts_as: Whom events name as who changed something; empty for the user.
             grants: What the user may do by a token; None for what the tables say.
             trusted: Whether it is an operator, who may do everything.
             impersonates: Whether messages may say that they are another user's.
@@ -218,6 +223,7 @@ class VhostHandle:
         self.max_message_bytes: i64 = host.max_message_bytes
         self.traffic: PublishedTraffic = host.traffic_of(name)
         self.tracer: Tracer = host.tracer_of(name)
+        self.acts_as: str = acts_as or user
         self._host: VhostHost = host
         self._tables: MetadataMachine = host.tables
         self._queues: ShardedDict[str, Queue] = queues
