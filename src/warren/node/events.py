@@ -27,7 +27,7 @@ from warren.metadata.outcome import Outcome
 from warren.metadata.plain_tables import as_table
 from warren.metadata.policies import chosen
 from warren.metadata.tables import ExchangeRecord, PolicyRecord, QueueRecord, VhostRecord
-from warren.metadata.vhosts import PREDECLARED_EXCHANGES
+from warren.metadata.vhosts import PREDECLARED_EXCHANGES, TAGS
 from warren.node.loop import Loop
 from warren.node.own_messages import OwnMessages
 from warren.ports import Work
@@ -327,7 +327,12 @@ class NodeEvents(Work):
         elif isinstance(command, commands.DeclareVhost):
             self._vhost_set(command.name, True, user)
         elif isinstance(command, commands.SetVhost):
-            self._vhost_set(command.name, command.create, user)
+            if command.create or list(command.properties) != [TAGS]:
+                self._vhost_set(command.name, command.create, user)
+            else:
+                tags = _texts(command.properties[TAGS])
+                said: Table = {"name": command.name, "tags": tags, ACTING_USER: user}
+                self.add("vhost.tags.set", said)
         elif isinstance(command, commands.SetVhostLimits):
             if command.limits:
                 self._limits_set(command, user)
@@ -346,6 +351,7 @@ class NodeEvents(Work):
             "tags": _texts(tables.tags),
             "default_queue_type": tables.default_queue_type or DEFAULT_TYPE,
             "protected_from_deletion": tables.protected,
+            "tracing": self._messages.traced(name),
             ACTING_USER: user,
         }
         if not created:

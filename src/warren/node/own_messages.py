@@ -34,6 +34,10 @@ class OwnMessages:
         self._queues: LocalQueues = queues
         self._vhosts: NodeVhosts = vhosts
 
+    def traced(self, vhost: str) -> bool:
+        """Say whether what passes in a vhost is told of in its firehose."""
+        return self._vhosts.tracer_of(vhost).on
+
     def wanted(self, vhost: str, exchange: str, routing_key: str) -> bool:
         """Says whether a message would come to any queue, as far as its routing key says."""
         tables = self._metadata.vhosts.get(vhost)
