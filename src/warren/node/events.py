@@ -32,6 +32,7 @@ from warren.node.loop import Loop
 from warren.node.own_messages import OwnMessages
 from warren.ports import Work
 from warren.protocols.facts import ConnectionFacts, ConsumerFacts
+from warren.queue_types import DEFAULT
 from warren.routing.bindings import Binding
 from warren.routing.terms import term, type_name
 from warren.wire.amqp091.table import Table, Value
@@ -44,7 +45,6 @@ WAITING_MAX: Final = 16_384
 
 ACTING_USER: Final = "user_who_performed_action"
 PROTOCOL: Final = "{0,9,1}"
-DEFAULT_TYPE: Final = "classic"
 LIMITS: Final = "limits"
 LIMITS_COMPONENT: Final = "vhost-limits"
 OPERATOR_COMPONENT: Final = "operator_policy"
@@ -271,7 +271,7 @@ class NodeEvents(Work):
             self._vhost_gone(outcome.gone_vhost, user)
 
     def vhost_down(self, outcome: Outcome) -> None:
-        """This node, whoever wanted that, has nothing of a vhost any more."""
+        """Tell that this node has nothing of a vhost any more, if that is so."""
         gone = outcome.gone_vhost
         if gone is not None:
             headers: Table = {"name": gone.name, "node": self._node}
@@ -349,7 +349,7 @@ class NodeEvents(Work):
             "name": name,
             "description": tables.description,
             "tags": _texts(tables.tags),
-            "default_queue_type": tables.default_queue_type or DEFAULT_TYPE,
+            "default_queue_type": tables.default_queue_type or DEFAULT.name,
             "protected_from_deletion": tables.protected,
             "tracing": self._messages.traced(name),
             ACTING_USER: user,
@@ -603,7 +603,7 @@ def _named(name: str, vhost: str, user: str) -> Table:
 
 
 def _right(of: str, vhost: str, user: str) -> Table:
-    """What events of somebody's rights in a vhost say."""
+    """What events of a user's rights in a vhost say."""
     return {"user": of, "vhost": vhost, ACTING_USER: user}
 
 
