@@ -24,6 +24,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.names import (
     RESERVED_PREFIX,
     SERVER_NAME_RANDOM_BYTES,
+    check_length,
     check_reserved,
     clean_name,
     server_name,
@@ -480,6 +481,7 @@ class VhostHandle:
             pending.succeeded(DONE)
             return
         check_exchange_type(request.kind)
+        check_length("the name of an exchange", name)
         if name:
             self._permit(CONFIGURE, "exchange", name)
         command = self._exchange_command(request)
@@ -553,6 +555,7 @@ class VhostHandle:
             request.name = server_name(self._host.random_bytes(SERVER_NAME_RANDOM_BYTES))
         else:
             check_reserved("queue", request.name)
+            check_length("the name of a queue", request.name)
         self._permit(CONFIGURE, "queue", request.name)
         dead_letters = request.arguments.get(DEAD_LETTER_EXCHANGE)
         if isinstance(dead_letters, str) and self._tables.queue(self.name, request.name) is None:
@@ -799,6 +802,7 @@ class VhostHandle:
         self, check: BindingCheck, request: BindingRequest, pending: PendingRequest
     ) -> None:
         destination = request.destination
+        check_length("a routing key", request.routing_key)
         self._permit(WRITE, "exchange" if request.to_exchange else "queue", destination)
         if request.source and (destination or not request.to_exchange):
             self._permit(READ, "exchange", request.source)
