@@ -281,6 +281,26 @@ def test_many_connections_that_close_at_once_are_told_of_in_parts(
     assert [text for text in pair.a.warnings if "left out" in text]
 
 
+@pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
+def test_what_comes_to_many_queues_is_told_of_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "TURN_COPIES", 10)
+    pair = Pair(alone=True)
+    watcher = watched(pair, "queue.#")
+    for number in range(9):
+        watcher.declare(f"more{number}")
+        watcher.call(spec.QueueBind(0, f"more{number}", EXCHANGE, "queue.#", False, {}))
+    told(watcher)
+    node_events, messages = pair.a.node.events, pair.a.node.own_messages
+    for number in range(5):
+        node_events.add("queue.created", {"name": f"q{number}"})
+    parts: list[int] = []
+    while node_events.waiting():
+        before = messages.copies
+        node_events.go_on()
+        parts.append(int(messages.copies - before))
+    assert parts == [10, 10, 10, 10, 10]
+
+
 def test_nothing_is_told_of_without_the_exchange() -> None:
     pair = Pair(alone=True)
     pair.a.client().declare("q")

@@ -29,7 +29,7 @@ from warren.metadata.policies import chosen
 from warren.metadata.tables import ExchangeRecord, PolicyRecord, QueueRecord, VhostRecord
 from warren.metadata.vhosts import PREDECLARED_EXCHANGES, TAGS
 from warren.node.loop import Loop
-from warren.node.own_messages import OwnMessages
+from warren.node.own_messages import TURN_COPIES, OwnMessages
 from warren.ports import Work
 from warren.protocols.facts import ConnectionFacts, ConsumerFacts
 from warren.queue_types import DEFAULT
@@ -119,7 +119,10 @@ class NodeEvents(Work):
     def go_on(self) -> bool:
         """Tell of some; whether these were the last."""
         waiting = self._waiting
+        most = self._messages.copies + TURN_COPIES
         for _ in range(min(TURN_EVENTS, len(waiting))):
+            if self._messages.copies >= most:
+                break
             event = waiting.popleft()
             if not self._messages.wanted(self._vhost, EVENT_EXCHANGE, event.key):
                 continue
