@@ -1,10 +1,10 @@
 """The events feeds of one node: what becomes of messages is written to an ordinary queue.
 
-Each vhost may have one (`metadata.feeds`). What this node tells of the vhost, of its queues' messages
-by those that lead them and of its clients, is gathered into blocks, each of which is one message of
-the feed's queue: that is stored, replicated, limited and read like any other. A block goes when it
-is large enough, or with the next tick of the log, some times a second; what was not written by then
-is lost with the process. Blocks have numbers, so that a reader sees which are missing.
+Each vhost may have one (`metadata.feeds`). What this node tells of it, of the messages of queues
+that it leads and of its clients, is gathered into blocks, each of which is one message of the
+feed's queue: that is stored, replicated, limited and read like any other. A block goes when it is
+large enough, or with the next tick of the log, some times a second; what was not written by then is
+lost with the process. Blocks have numbers, so that a reader sees which are missing.
 
 While the feed's queue is behind or cannot be reached, a block grows up to a bound, and what comes
 beyond it is left out and counted: telling never holds up what it tells of.

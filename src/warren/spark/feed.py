@@ -12,7 +12,7 @@ or without Spark, from the bodies alone::
         rows = feed.decode(value)
 
 A row is about `count` messages from `first_offset` on, the positions that the source has in its
-column `offset`; with `explode`, it is about the one at `offset`.
+column `offset`; with `explode`, it is about the one at `offset`, and `bytes` is the run's mean.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ REASONS: Final = {
 }
 """Why, by number."""
 
-_COLUMNS: Final = (
+_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("vhost", "string"),
     ("node", "string"),
     ("life", "long"),
@@ -251,6 +251,7 @@ def _exploded(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A row for each message; events of no message keep theirs."""
     import numpy as np
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     counts = batch.column("count").fill_null(1).to_numpy(zero_copy_only=False)
     times = np.maximum(counts, 1)
@@ -258,10 +259,11 @@ def _exploded(batch: pa.RecordBatch) -> pa.RecordBatch:
     ends = np.cumsum(times)
     within = np.arange(len(places)) - np.repeat(ends - times, times)
     rows = batch.take(pa.array(places))
-    import pyarrow.compute as pc
-
-    offsets = pc.add(rows.column("first_offset"), pa.array(within, pa.int64()))
+    changed = {
+        EXPLODED: pc.add(rows.column("first_offset"), pa.array(within, pa.int64())),
+        "bytes": pc.divide(rows.column("bytes"), pa.array(np.repeat(times, times), pa.int64())),
+    }
     arrays = [
-        offsets if name == EXPLODED else rows.column(name) for name, _ in columns(explode=True)
+        changed[name] if name in changed else rows.column(name) for name, _ in columns(explode=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(explode=True))

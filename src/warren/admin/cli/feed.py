@@ -71,9 +71,7 @@ def run(words: argparse.Namespace) -> int:
         name: value for name, value in vars(words).items() if name in ASKED and value is not None
     }
     listing = words.action == "list"
-    state, rows = put(
-        words, OPERATIONS[words.action], asked, list[FeedRow] if listing else None
-    )
+    state, rows = put(words, OPERATIONS[words.action], asked, list[FeedRow] if listing else None)
     if state == 0 and listing:
         text = table([row.cells() for row in rows]) if rows else "no events feeds"
         show(words, builtins(rows), text)

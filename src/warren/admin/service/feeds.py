@@ -82,7 +82,5 @@ async def list_feeds(service: AdminService, caller: Caller, *, vhost: str = "") 
         value = service.machine.parameters.get((tables.name, FEED, FEED_NAME))
         settings = None if value is None else feed_settings(value)
         if settings is not None:
-            rows.append(
-                FeedRow(vhost=tables.name, queue=settings.queue, pattern=settings.pattern)
-            )
+            rows.append(FeedRow(vhost=tables.name, queue=settings.queue, pattern=settings.pattern))
     return rows
