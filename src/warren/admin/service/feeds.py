@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from warren.admin.service.caller import POLICYMAKER, Caller, visible
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import FeedRow
 from warren.admin.service.service import AdminService
-from warren.admin.service.topology import declare_queue
+from warren.admin.service.topology import changed, handle_of
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.metadata.access_checks import check_vhost
 from warren.metadata.commands import ClearParameter
 from warren.metadata.feeds import DEFAULT_QUEUE, FEED_NAME, check_feed, feed_settings
 from warren.metadata.parameters import FEED
+from warren.vhost.requests import DeclareQueueRequest
+from warren.wire.amqp091.table import Table
 
 MAX_BYTES = 1_073_741_824
 MAX_AGE_S = 604_800
@@ -46,13 +46,15 @@ async def enable_feed(
     if max_bytes < 1 or max_age_s < 1:
         raise Refusal(PRECONDITION_FAILED, "a feed keeps at least 1 byte, for at least 1 second")
     if queue not in tables.queues:
-        arguments: dict[str, Any] = {
+        arguments: Table = {
             "x-queue-type": "quorum",
             "x-max-length-bytes": max_bytes,
             "x-message-ttl": 1_000 * max_age_s,
             "x-overflow": "drop-head",
         }
-        await declare_queue(service, caller, vhost=vhost, name=queue, arguments=arguments)
+        request = DeclareQueueRequest(queue, True, False, False, arguments)
+        handle = handle_of(service, caller, vhost)
+        await changed(service, lambda pending: handle.declare_queue(request, pending))
     await service.change(command)
 
 
