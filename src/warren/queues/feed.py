@@ -171,7 +171,8 @@ class QueueFeed:
         self.to: str = ""
         self._name: str = name
         self._incarnation: i64 = incarnation
-        self._runs: list[OpenRun] = [OpenRun() for _ in range(RUN_KINDS)]
+        self._runs: list[OpenRun] = []
+        """A row that may grow for each kind; none of a queue that nothing happens to."""
         self._open: bool = False
         """Whether the writer's block has, or gets, rows of this queue."""
         self._block: FeedBlock | None = None
@@ -180,7 +181,8 @@ class QueueFeed:
 
     def leading(self, next_message: i64) -> None:
         """This node tells of the queue from now on, from a message on."""
-        self._begin()
+        if not self._open:
+            self._begin()
         block = self.writer.block()
         if block is not None:
             now = self.writer.now_ms()
@@ -247,11 +249,10 @@ class QueueFeed:
 
     def close_runs(self) -> None:
         """Write all rows that could have grown."""
-        for kind in range(RUN_KINDS):
-            run = self._runs[kind]
+        for kind, run in enumerate(self._runs):
             if run.count > 0:
                 self._write(kind, run)
-                run.count = 0
+        self._runs = []
         self._open = False
         self._block = None
 
@@ -281,6 +282,8 @@ class QueueFeed:
         time_ms: i64,
         text: str,
     ) -> None:
+        if not self._open:
+            self._begin()
         run = self._runs[kind]
         if run.count > 0:
             if (
@@ -295,8 +298,6 @@ class QueueFeed:
                     run.bytes += size
                 return
             self._write(kind, run)
-        else:
-            self._begin()
         run.first = first
         run.count = count
         run.bytes = size
@@ -307,9 +308,10 @@ class QueueFeed:
 
     def _begin(self) -> None:
         """The writer is to know that there is something of this queue."""
-        if not self._open:
-            self._open = True
-            self.writer.opened(self)
+        self._open = True
+        for _ in range(RUN_KINDS):
+            self._runs.append(OpenRun())
+        self.writer.opened(self)
 
     def _write(self, kind: i64, run: OpenRun) -> None:
         block = self.writer.block()
