@@ -24,7 +24,7 @@ from warren.metadata.outcome import Outcome
 from warren.metadata.plain_tables import as_table
 from warren.metadata.policies import chosen
 from warren.metadata.tables import PolicyRecord, QueueRecord, VhostRecord
-from warren.node.feeds import Feeds
+from warren.node.feeds import EventFeeds
 from warren.node.loop import Loop
 from warren.node.own_messages import OwnMessages
 from warren.ports import Work
@@ -68,13 +68,13 @@ class NodeEvents(Work):
     """
 
     def __init__(
-        self, loop: Loop, metadata: MetadataMachine, messages: OwnMessages, feeds: Feeds
+        self, loop: Loop, metadata: MetadataMachine, messages: OwnMessages, feeds: EventFeeds
     ) -> None:
         self.missed: i64 = 0
         self._loop: Loop = loop
         self._metadata: MetadataMachine = metadata
         self._messages: OwnMessages = messages
-        self._feeds: Feeds = feeds
+        self._feeds: EventFeeds = feeds
         self._node: str = loop.settings.node_name
         self._vhost: str = loop.settings.default_vhost
         self._waiting: deque[NodeEvent] = deque()

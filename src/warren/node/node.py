@@ -46,7 +46,7 @@ from warren.node.dead_letters import DeadLetterWorker
 from warren.node.direct_replies import DirectReplyLinks
 from warren.node.events import NodeEvents
 from warren.node.evictions import Evictions
-from warren.node.feeds import Feeds
+from warren.node.feeds import EventFeeds
 from warren.node.firehose import Firehose
 from warren.node.freshness import Freshness
 from warren.node.histories import Histories
@@ -258,7 +258,7 @@ class Node(Loop):
         self.own_messages: OwnMessages = OwnMessages(self.metadata, self.queues, self.vhosts)
         self.firehose: Firehose = Firehose(self, self.own_messages)
         self.vhosts.wire(self.firehose)
-        self.feeds: Feeds = Feeds(self, self.metadata, self.cluster, self.own_messages)
+        self.feeds: EventFeeds = EventFeeds(self, self.metadata, self.cluster, self.own_messages)
         self.policies.wire(self.feeds)
         self.events: NodeEvents = NodeEvents(self, self.metadata, self.own_messages, self.feeds)
         self.dead_letters: DeadLetterWorker = DeadLetterWorker(
