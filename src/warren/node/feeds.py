@@ -93,15 +93,15 @@ class EventFeeds(Work, FeedSink):
         """Whether any vhost may have a feed."""
         return len(self._feeds) > 0
 
-    def life_cycle(self, vhost: str, event: str, headers: Table) -> None:
-        """Something happened that is of no message."""
+    def life_cycle(self, vhost: str, event: str, headers: Table, at_ms: i64) -> None:
+        """Something happened that is of no message, at a wall time."""
         feed = self._feed(vhost)
         if feed is None or feed.settings is None:
             return
         text = msgspec.json.encode({"event": event, **plain(headers)})
         if len(text) > DETAIL_BYTES_MAX:
             text = msgspec.json.encode({"event": event})
-        feed.writer.life_cycle(text.decode())
+        feed.writer.life_cycle(text.decode(), at_ms)
 
     def _feed(self, vhost: str) -> VhostFeed | None:
         """The feed of a vhost as the tables have it now; None if there is none."""
