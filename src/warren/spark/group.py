@@ -35,6 +35,7 @@ from warren.spark.broker import (
     TableCalls,
     is_fenced,
     is_unknown_group,
+    is_unknown_method,
     refusal_code,
 )
 from warren.spark.calling import PatientCaller
@@ -53,9 +54,6 @@ _LOOK_SECONDS: Final = 5.0
 _PAUSE: Final = 0.05
 _PAUSE_MAX: Final = 1.0
 
-
-#: By which older brokers answer a method that they do not know.
-_UNKNOWN_METHOD: Final = (502, 503, 540)
 
 #: Stretches of messages that a text names.
 _NAMED_MAX: Final = 20
@@ -122,7 +120,7 @@ class GroupReader:
             try:
                 self._incarnation = self._call(lambda tables: tables.identify(self._queue))
             except BrokerError as error:
-                if refusal_code(error) not in _UNKNOWN_METHOD:
+                if not is_unknown_method(error):
                     raise
                 self._incarnation = 0
         return self._incarnation
@@ -306,10 +304,9 @@ class GroupReader:
                 lambda tables: tables.retake(self._queue, self._group, self._epoch, number)
             )
         except BrokerError as error:
-            code = refusal_code(error)
-            if code in _UNKNOWN_METHOD:
+            if is_unknown_method(error):
                 return "its lease ran out, and the broker is too old to take its messages again"
-            if code != 406:
+            if refusal_code(error) != 406:
                 raise
             return f"it cannot be taken again: {error}"
         if retaken.rows:

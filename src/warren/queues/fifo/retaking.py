@@ -59,7 +59,7 @@ def retake(fifo: Fifo, group: Group, number: i64) -> Reply:
         return GoneReply(gone)
     fifo.ready.cut_out(merge_pairs(wanted))
     fifo.held += messages.count
-    checkout = group.retaken(lapsed, messages)
+    checkout = group.retaken(lapsed, messages, fifo.now_ms)
     return LeaseReply(number, messages.count, checkout)
 
 
