@@ -14,12 +14,13 @@ from warren.spark.broker import Connect, connect, is_unknown_method
 from warren.spark.calling import PatientCaller
 from warren.spark.checkpoint import committed
 from warren.spark.group import GroupReader
-from warren.spark.options import UNBOUNDED, read_options
+from warren.spark.leases import LeaseKeeper
+from warren.spark.options import UNBOUNDED, one_queue, read_options
 
 
 def group_state(queue: str, group: str, uri: str, connect: Connect = connect) -> Held:
     """What a group has settled and what it holds; nothing is touched."""
-    options = read_options({"amqp.uri": uri, "subscribe": queue}, streaming=False)
+    options = read_options({"amqp.uri": uri, **one_queue(queue)}, streaming=False)
     caller = PatientCaller(options.uris, 0.0, connect)
     try:
         try:
@@ -38,7 +39,7 @@ def group_state(queue: str, group: str, uri: str, connect: Connect = connect) ->
 
 def groups_of(queue: str, uri: str) -> list[GroupState]:
     """All groups of a queue; nothing is touched."""
-    options = read_options({"amqp.uri": uri, "subscribe": queue}, streaming=False)
+    options = read_options({"amqp.uri": uri, **one_queue(queue)}, streaming=False)
     with connect_client(options.uris[0], "warren groups") as connection:
         return Tables(connection.channel()).groups(queue)
 
@@ -51,7 +52,7 @@ def delete_group(queue: str, group: str, uri: str) -> GroupState:
     Raises:
         ConfigError: The queue has no such group.
     """
-    options = read_options({"amqp.uri": uri, "subscribe": queue}, streaming=False)
+    options = read_options({"amqp.uri": uri, **one_queue(queue)}, streaming=False)
     with connect_client(options.uris[0], "warren groups") as connection:
         tables = Tables(connection.channel())
         found = _found(tables, queue, group)
@@ -67,7 +68,7 @@ def release_group(queue: str, group: str, uri: str) -> GroupState:
     Raises:
         ConfigError: The queue has no such group.
     """
-    options = read_options({"amqp.uri": uri, "subscribe": queue}, streaming=False)
+    options = read_options({"amqp.uri": uri, **one_queue(queue)}, streaming=False)
     with connect_client(options.uris[0], "warren groups") as connection:
         tables = Tables(connection.channel())
         found = _found(tables, queue, group)
@@ -97,10 +98,11 @@ def settle_by_checkpoint(
     place = committed(checkpoint, queue)
     if place is None:
         raise ConfigError(f"{checkpoint} has no batch that is committed")
-    given = {"amqp.uri": uri, "subscribe": queue, "groupId": group, "retryTimeout": "0"}
-    reader = GroupReader(read_options(given, streaming=True), connect)
+    given = {"amqp.uri": uri, **one_queue(queue), "groupId": group, "retryTimeout": "0"}
+    options = read_options(given, streaming=True)
+    caller = PatientCaller(options.uris, options.retry_seconds, connect)
     try:
-        reader.settle(place)
+        GroupReader(options, queue, caller, LeaseKeeper(options, connect)).settle(place)
     finally:
-        reader.close()
+        caller.close()
     return place.number
