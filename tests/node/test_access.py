@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.node.pair import Client, Pair
-from warren.limits import QUEUES_AT_ONCE_MAX
 from warren.client.table import decode_names
+from warren.limits import QUEUES_AT_ONCE_MAX
 from warren.metadata import commands
 from warren.metadata.commands import Command
 from warren.metadata.passwords import SHA256, hash_password

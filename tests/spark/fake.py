@@ -145,6 +145,7 @@ class FakeBroker:
         self.breaks: list[BaseException] = []
         self.refuses: list[int] = []
         self.knows_backlog = True
+        self.knows_names = True
         self.version = 1
         self.named: list[str] = []
 
@@ -292,6 +293,8 @@ class FakeConnection:
         assert not self._closed, "a closed connection is used"
         broker = self._broker
         broker.calls.append("queues")
+        if not broker.knows_names:
+            raise ConnectionException(503, "unimplemented method")
         names = list(broker.queues)
         if names != broker.named:
             broker.named = names

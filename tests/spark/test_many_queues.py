@@ -15,7 +15,6 @@ from warren.spark import draining, subscription
 from warren.spark.batch import QueueReader
 from warren.spark.broker import Fenced, RowsLost
 from warren.spark.options import read_options
-from warren.wire.amqp091.errors import ConnectionException
 
 PATTERN = {"subscribe": "", "subscribePattern": "q-.*"}
 
@@ -97,6 +96,7 @@ def test_queues_that_come_and_go_while_a_query_runs() -> None:
     start = reader.initialOffset()
     first = reader.latestOffset(start, limit)
     assert first == {"q-1": 1}
+    reader.partitions(start, first)
     put(broker, "q-2", 0, 2)
     second = reader.latestOffset(first, limit)
     assert second == {"q-1": 1, "q-2": 1}
@@ -218,8 +218,10 @@ def test_a_queue_that_comes_after_a_run_began_waits_for_the_next() -> None:
     reader = running(broker).reader
     reader.prepareForTriggerAvailableNow()
     put(broker, "q-2", 0, 1)
-    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
     assert end == {"q-1": 1, "q-2": 0}
+    reader.partitions(start, end)
     assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end
 
 
@@ -258,7 +260,10 @@ def test_an_idle_query_asks_for_new_queues_once_a_second(monkeypatch: pytest.Mon
     put(broker, "q-1", 0, 1)
     reader = running(broker).reader
     limit = reader.getDefaultReadLimit()
-    end = reader.latestOffset(reader.initialOffset(), limit)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, limit)
+    reader.partitions(start, end)
+    assert reader.latestOffset(end, limit) == end
     broker.calls.clear()
     for _ in range(300):
         assert reader.latestOffset(end, limit) == end
@@ -268,19 +273,9 @@ def test_an_idle_query_asks_for_new_queues_once_a_second(monkeypatch: pytest.Mon
 
 def test_a_broker_that_cannot_name_its_queues_is_told_of() -> None:
     broker = FakeBroker()
-
-    class Old:
-        def queues(self, known: int = 0) -> object:
-            raise ConnectionException(503, "unimplemented method")
-
-        def __getattr__(self, name: str) -> object:
-            raise AssertionError(name)
-
-    reader = Query(
-        lambda uri: broker.connect(uri)._replace(tables=Old()), Checkpoint(), **PATTERN
-    ).reader
+    broker.knows_names = False
     with pytest.raises(ConfigError, match="needs a broker of 0.2.0"):
-        reader.initialOffset()
+        running(broker).reader.initialOffset()
 
 
 def test_a_checkpoint_of_other_queues_is_refused() -> None:

@@ -378,8 +378,8 @@ def decode_groups(data: bytes, count: int, now_ms: int) -> list[GroupState]:
             raise _malformed()
         name = data[at + 1 : end].decode("utf-8", "replace")
         numbers = [int(read_i64_be(data, end + 8 * each)) for each in range(6)]
-        oldest_ms = _age(int(read_i64_be(data, end + 48)), now_ms)
-        groups.append(GroupState(name, *numbers, oldest_ms))
+        numbers.append(_age(int(read_i64_be(data, end + 48)), now_ms))
+        groups.append(GroupState(name, *numbers))
         at = end + _GROUP_BYTES
     if at != len(data):
         raise _malformed()

@@ -61,7 +61,9 @@ def offset_of(places: Places) -> Offset:
 def places_in(offset: Offset) -> Places:
     """What an offset says of all its queues."""
     incarnations = {
-        name for name in offset if name.endswith(INCARNATION) and name[: -len(INCARNATION)] in offset
+        name
+        for name in offset
+        if name.endswith(INCARNATION) and name[: -len(INCARNATION)] in offset
     }
     found = {name: place_in(offset, name) for name in offset if name not in incarnations}
     return {name: place for name, place in found.items() if place is not None}

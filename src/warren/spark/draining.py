@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from typing import Final
 
 from warren.errors import BrokerError
@@ -211,15 +212,14 @@ class DrainedQueues:
         finally:
             caller.close()
 
-    def give_back(self, start: Places, end: Places) -> None:
-        """Put the messages between two places back where they were; the numbers are used up.
+    def give_back(self, queues: Iterable[str]) -> None:
+        """Put what the group holds of some queues back where it was; the numbers are used up.
 
         Raises:
             Fenced: Another query has the group in one of the queues.
         """
-        for queue, place in end.items():
-            if place != start.get(queue):
-                self._reader(queue).give_back()
+        for queue in queues:
+            self._reader(queue).give_back()
 
     def lags(self) -> dict[str, Lag]:
         """How far the group is behind in each queue, for people, who do not mind a second."""

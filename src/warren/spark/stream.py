@@ -51,10 +51,10 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if place.number > 0 and not self._options.new_checkpoint:
                 raise CheckpointLost(
                     f"group {self._options.group!r} of queue {queue!r} has settled "
-                    f"{place.number} checkouts, but this query has no checkpoint: its batches would "
-                    "begin at id 0 again, and a sink that has those skips or replaces them. Use the "
-                    "checkpoint that the group had, or write to a place that is new and set option "
-                    "newCheckpoint=true, or take a groupId that is new"
+                    f"{place.number} checkouts, but this query has no checkpoint: its batches "
+                    "would begin at id 0 again, and a sink that has those skips or replaces them. "
+                    "Use the checkpoint that the group had, or write to a place that is new and "
+                    "set option newCheckpoint=true, or take a groupId that is new"
                 )
         return offset_of(places)
 
@@ -84,7 +84,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self._queues().take(begin, rows_max, bytes_max, self._up_to)
         if end == begin:
             return start
-        self._unplanned = begin, end
+        if _gained(begin, end):
+            self._unplanned = begin, end
         return offset_of(end)
 
     def reportLatestOffset(self) -> Offset:
@@ -144,8 +145,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         begin, end = self._unplanned
         self._unplanned = None
-        self._queues().give_back(begin, end)
-        taken = {queue: place for queue, place in end.items() if place != begin.get(queue)}
+        taken = _gained(begin, end)
+        self._queues().give_back(taken)
         print(
             f"warren: {shown(offset_of(taken))} back in the queue: the query's sink has a batch "
             "with the same id, of another checkpoint, and skipped it",
@@ -177,6 +178,11 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "query a checkpointLocation of its own"
             )
         return places
+
+
+def _gained(begin: Places, end: Places) -> Places:
+    """Where a batch ends in those queues that it has something of."""
+    return {queue: place for queue, place in end.items() if place != begin.get(queue)}
 
 
 class RefusedReader(DataSourceStreamReader):
