@@ -165,7 +165,8 @@ def test_a_query_outlives_a_restarted_broker(private_broker: Broker) -> None:
     reader, limit = running.reader, running.reader.getDefaultReadLimit()
     end = reader.latestOffset(reader.initialOffset(), limit)
     private_broker.restart(kill=True)
-    assert [p.runs for p in reader.partitions({"q": 0}, end)] == [[(0, 9)]]
+    (partition,) = reader.partitions({"q": 0}, end)
+    assert [share.runs for share in partition.shares] == [[(0, 9)]]
     assert reader.latestOffset(end, limit) == end
 
 

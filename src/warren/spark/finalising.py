@@ -10,9 +10,10 @@ of a chunk follows from the decisions alone:
 
 The broker carries out a transaction that has come, whatever becomes of the client, and returns the
 chunk of one that has not. So rows are moved once, whenever the driver is killed, and by however
-many drivers at the same time. The decision of a batch is never changed: each has a number, and of
-two with the same number the first in the queue counts. A batch up to the newest decided one is
-known already, and the attempts that come with it are dropped.
+many drivers at the same time. A node that dies may leave a transaction half done: of a chunk that
+comes back, the rows are left out that are in their queue (`moved`). The decision of a batch is
+never changed: each has a number, and of two with the same number the first in the queue counts. A
+batch up to the newest decided one is known already, and the attempts that come with it are dropped.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from warren.errors import BrokerError
 from warren.queue_types import QUORUM, X_DELIVERY_LIMIT, X_MAX_LENGTH
 from warren.spark.broker import Connect, Session, Unconfirmed
 from warren.spark.calling import PatientCaller, is_passing
+from warren.spark.moved import MovedRows
 from warren.spark.options import WriteOptions
 from warren.spark.outgoing import Outgoing
 from warren.spark.reading import read_rows
@@ -110,6 +112,8 @@ def finalise(
         BrokerError: The broker refused, or was away for as long as there was leave to try.
     """
     caller = PatientCaller(options.uris, options.retry_seconds, connect)
+    looking = PatientCaller(options.uris, options.retry_seconds, connect)
+    moved = MovedRows(sink, batch, looking)
     try:
         while True:
             try:
@@ -121,7 +125,7 @@ def finalise(
                     for one in attempts:
                         missing |= {(one.attempt, number) for number in range(one.chunks)}
                 quiet = min(options.retry_seconds, _MISSING_SECONDS) if ours else _QUIET_SECONDS
-                _Mover(session, sink, decision, options).move(missing, ours, quiet)
+                _Mover(session, sink, decision, moved, options).move(missing, ours, quiet)
                 if missing:
                     raise BrokerError(
                         f"{len(missing)} chunks of batch {batch} are not in queue "
@@ -133,6 +137,7 @@ def finalise(
                     raise
                 caller.disconnect()  # What was under way may have been moved: all that is left is.
     finally:
+        looking.close()
         caller.close()
 
 
@@ -190,9 +195,15 @@ class _Mover:
     """Moves chunks, each by one transaction, on a connection that is its own."""
 
     def __init__(
-        self, session: Session, sink: str, decision: Decision, options: WriteOptions
+        self,
+        session: Session,
+        sink: str,
+        decision: Decision,
+        moved: MovedRows,
+        options: WriteOptions,
     ) -> None:
         self._session = session
+        self._moved = moved
         self._queue = stage_queue(sink)
         self._decision = decision
         self._mandatory = options.mandatory
@@ -224,7 +235,7 @@ class _Mover:
             if chunk.batch > self._decision.batch:
                 break  # Another driver is further; it returns, and is for that one.
             if self._decision.counts(chunk.attempt):
-                for row in chunk.rows:
+                for row in self._to_publish(chunk, known, delivery.redelivered):
                     channel.publish(
                         row.exchange, row.key, row.body, row.properties, self._mandatory
                     )
@@ -236,6 +247,15 @@ class _Mover:
             last = time.monotonic()
         channel.cancel(tag)
         channel.close()
+
+    def _to_publish(self, chunk: RowChunk, known: bool, redelivered: bool) -> list[Outgoing]:
+        """The rows of a chunk that are not where they belong."""
+        if redelivered:
+            return self._moved.left(chunk)
+        if known and chunk.batch == self._decision.batch:
+            for queue in {row.key for row in chunk.rows if row.exchange == ""}:
+                self._moved.begin(queue)
+        return chunk.rows
 
     def _is_empty(self) -> bool:
         """Whether nothing is left to be delivered, but for what is here already."""
