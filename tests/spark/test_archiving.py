@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from tests.spark.test_checkpoint import log
 from tests.support.broker import Broker
 from tests.support.patience import patient
 from warren.__main__ import main
+from warren.admin.cli.groups import age_text
 from warren.client import PERSISTENT, Connection
 from warren.spark import archiving
 from warren.spark.archiving import ArchiveProgress, NotArchived, QueueArchive, archived_files
