@@ -369,7 +369,7 @@ def test_a_batch_is_settled_when_it_is_committed_and_not_an_hour_later(
 # --- a driver that is killed --------------------------------------------------------------------
 
 DRIVER = """
-import json, os, sys, threading
+import json, os, sys, threading, time
 from pathlib import Path
 from pyspark.sql import SparkSession
 
@@ -393,6 +393,8 @@ def start(writer, name):
     return writer.trigger(availableNow=True).start()
 
 stored = start(load(given["stored"]).foreachBatch(store), "stored")
+while given["hang"] >= 0 and not Path(given["out"], "hangs").exists() and stored.isActive:
+    time.sleep(0.05)
 moved = start(load(given["moved"]).format("warren").options(**given["to"]), "moved")
 stored.awaitTermination()
 moved.awaitTermination()
