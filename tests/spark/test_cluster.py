@@ -33,6 +33,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     if Broker.from_environment() is not None:
         pytest.skip("needs processes of its own")
     folder = tmp_path_factory.mktemp("cluster")
+    # What a dead node had comes back after a second, and not after a minute.
+    settings = folder / "warren.conf"
+    settings.write_text("consumer_disconnected_timeout = 1000\n")
     made: list[Broker] = []
 
     def make(*options: str) -> Broker:
@@ -40,7 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         return made[-1]
 
     cluster = Cluster(make, Path(folder))
-    cluster.start(3)
+    cluster.start(3, "--config", str(settings))
     yield cluster
     for broker in made:
         broker.kill()
