@@ -162,7 +162,7 @@ def test_what_is_checked_out_outlives_purge_expiry_and_length_limits(
     """Also if the driver is killed meanwhile."""
     queue = f"limited-{uuid.uuid4()}"
     channel = connection.channel()
-    limits = {"x-message-ttl": int(patient(1.5) * 1_000), "x-max-length": 5}
+    limits = {"x-message-ttl": int(patient(0.5) * 1_000), "x-max-length": 5}
     channel.queue_declare(queue, durable=True, arguments=QUORUM | limits)
     fill(connection, queue, bodies(5))
     disk = Checkpoint()
