@@ -91,7 +91,8 @@ class DrainedQueues:
             RowsLost: `start` is not a place that can be gone on from.
         """
         names = self._subscription.names()
-        end = {queue: place for queue, place in start.items() if queue in names}
+        wanted = set(names)
+        end = {queue: place for queue, place in start.items() if queue in wanted}
         for queue in start.keys() - end.keys():
             self._leave(queue, start[queue])
         if not names:
@@ -116,7 +117,7 @@ class DrainedQueues:
         for queue in more if len(order) > 1 else ():
             if rows <= 0 or size <= 0:
                 break
-            if queue not in self._readers or self._readers[queue].backlog().ready == 0:
+            if not self._has_more(queue):
                 continue
             bound = UNBOUNDED if up_to is None else up_to.get(queue, -1)
             got = self._take_one(queue, start, end, rows, size, bound)
@@ -148,6 +149,15 @@ class DrainedQueues:
         end[queue] = taken.place
         self._came.pop(queue, None)
         return taken.rows, taken.size_bytes
+
+    def _has_more(self, queue: str) -> bool:
+        """Whether messages are ready in a queue of which some were taken."""
+        try:
+            return self._reader(queue).backlog().ready > 0
+        except BrokerError as error:
+            if not self._went(queue, error):
+                raise
+            return False
 
     def held(self, start: Places, end: Places) -> list[Share]:
         """The messages of a logged batch, the same whenever they are asked for.

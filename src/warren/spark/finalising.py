@@ -57,6 +57,9 @@ _QUIET_SECONDS: Final = 2.0
 #: So long chunks are waited for that have to be there: another driver may be about to return them.
 _MISSING_SECONDS: Final = 30.0
 
+#: So long chunks are waited for that a node had when it died: they return when it is given up.
+_RETURN_SECONDS: Final = 120.0
+
 
 class Decision(NamedTuple):
     """Which attempts count.
@@ -114,19 +117,24 @@ def finalise(
     caller = PatientCaller(options.uris, options.retry_seconds, connect)
     looking = PatientCaller(options.uris, options.retry_seconds, connect)
     moved = MovedRows(sink, batch, looking)
+    missing: set[tuple[bytes, int]] = set()
     try:
         while True:
+            mover: _Mover | None = None
             try:
                 session = caller.connected()
                 declare_stage(session.open(), sink, lasting)
                 decision, ours = decide(caller, session, attempts, sink, batch)
-                missing: set[tuple[bytes, int]] = set()
+                quiet = _QUIET_SECONDS
                 if ours:
                     for one in attempts:
                         missing |= {(one.attempt, number) for number in range(one.chunks)}
-                quiet = min(options.retry_seconds, _MISSING_SECONDS) if ours else _QUIET_SECONDS
-                _Mover(session, sink, decision, moved, options).move(missing, ours, quiet)
-                if missing:
+                    quiet = min(options.retry_seconds, _MISSING_SECONDS)
+                elif missing:
+                    quiet = min(options.retry_seconds, _RETURN_SECONDS)
+                mover = _Mover(session, sink, decision, moved, options)
+                mover.move(missing, ours, quiet)
+                if missing and ours:
                     raise BrokerError(
                         f"{len(missing)} chunks of batch {batch} are not in queue "
                         f"{stage_queue(sink)!r}: another driver, or something else, took them"
@@ -135,7 +143,10 @@ def finalise(
             except (BrokerError, OSError) as error:
                 if not is_passing(error):
                     raise
-                caller.disconnect()  # What was under way may have been moved: all that is left is.
+                if mover is not None:
+                    # It may have been moved; the others have to come.
+                    missing.discard(mover.under_way)
+                caller.disconnect()
     finally:
         looking.close()
         caller.close()
@@ -192,7 +203,11 @@ def _newest(caller: PatientCaller, queue: str) -> Decision:
 
 
 class _Mover:
-    """Moves chunks, each by one transaction, on a connection that is its own."""
+    """Moves chunks, each by one transaction, on a connection that is its own.
+
+    Attributes:
+        under_way: The chunk whose transaction was begun last.
+    """
 
     def __init__(
         self,
@@ -204,6 +219,7 @@ class _Mover:
     ) -> None:
         self._session = session
         self._moved = moved
+        self.under_way: tuple[bytes, int] = (b"", 0)
         self._queue = stage_queue(sink)
         self._decision = decision
         self._mandatory = options.mandatory
@@ -214,7 +230,8 @@ class _Mover:
 
         Args:
             missing: Chunks that have to come; those that came are taken out.
-            known: Whether these are all; else there is nothing left when nothing came for so long.
+            known: Whether these are all; else there is nothing left when nothing came for long.
+            quiet_seconds: How long nothing may come before those that are missing are given up.
         """
         channel = self._channel
         channel.tx_select()
@@ -227,13 +244,14 @@ class _Mover:
             if not deliveries:
                 if not waiting and self._is_empty():
                     break
-                if time.monotonic() - last > (quiet_seconds if waiting else _QUIET_SECONDS):
+                if time.monotonic() - last > (quiet_seconds if missing else _QUIET_SECONDS):
                     break
                 continue
             (delivery,) = deliveries
             chunk = decode_chunk(delivery.body)
             if chunk.batch > self._decision.batch:
                 break  # Another driver is further; it returns, and is for that one.
+            self.under_way = (chunk.attempt, chunk.number)
             if self._decision.counts(chunk.attempt):
                 for row in self._to_publish(chunk, known, delivery.redelivered):
                     channel.publish(
