@@ -28,6 +28,7 @@ from warren.metadata.plain_tables import as_table
 from warren.metadata.policies import chosen
 from warren.metadata.tables import ExchangeRecord, PolicyRecord, QueueRecord, VhostRecord
 from warren.metadata.vhosts import PREDECLARED_EXCHANGES, TAGS
+from warren.node.feeds import EventFeeds
 from warren.node.loop import Loop
 from warren.node.own_messages import TURN_COPIES, OwnMessages
 from warren.ports import Work
@@ -50,6 +51,8 @@ LIMITS_COMPONENT: Final = "vhost-limits"
 OPERATOR_COMPONENT: Final = "operator_policy"
 GLOBAL_COMPONENT: Final = "global"
 
+NO_CONSUMER: Final = -1
+
 CHANGES_MAX: Final = 64
 """So many changes of policies wait until the queues they are about are told of."""
 
@@ -61,12 +64,16 @@ class NodeEvent:
     Attributes:
         key: The routing key.
         at_ms: When it happened, in milliseconds since the epoch.
+        vhost: Where it happened, if the headers do not say that.
+        consumer_id: Whom it happened to, for feeds alone.
     """
 
-    def __init__(self, key: str, headers: Table, at_ms: int) -> None:
+    def __init__(self, key: str, headers: Table, at_ms: int, vhost: str, consumer_id: i64) -> None:
         self.key: str = key
         self.headers: Table = headers
         self.at_ms: int = at_ms
+        self.vhost: str = vhost
+        self.consumer_id: i64 = consumer_id
 
 
 @final
@@ -77,11 +84,14 @@ class NodeEvents(Work):
         missed: How many were not told of, because too many waited.
     """
 
-    def __init__(self, loop: Loop, metadata: MetadataMachine, messages: OwnMessages) -> None:
+    def __init__(
+        self, loop: Loop, metadata: MetadataMachine, messages: OwnMessages, feeds: EventFeeds
+    ) -> None:
         self.missed: i64 = 0
         self._loop: Loop = loop
         self._metadata: MetadataMachine = metadata
         self._messages: OwnMessages = messages
+        self._feeds: EventFeeds = feeds
         self._node: str = loop.settings.node_name
         self._vhost: str = loop.settings.default_vhost
         self._waiting: deque[NodeEvent] = deque()
@@ -90,6 +100,10 @@ class NodeEvents(Work):
         self._policies: PolicyQueues = PolicyQueues(loop, self)
 
     def on(self) -> bool:
+        """Whether anybody wants to know what happens: an event exchange, or a feed."""
+        return self._feeds.on() or self.exchange_on()
+
+    def exchange_on(self) -> bool:
         """Whether there is an event exchange."""
         tables = self._metadata.vhosts.get(self._vhost)
         return tables is not None and EVENT_EXCHANGE in tables.exchanges
@@ -98,12 +112,20 @@ class NodeEvents(Work):
         """How many are yet to be told of."""
         return len(self._waiting)
 
-    def add(self, key: str, headers: Table) -> None:
-        """Have something told of; asked for while `on`."""
+    def add(
+        self, key: str, headers: Table, vhost: str = "", consumer_id: i64 = NO_CONSUMER
+    ) -> None:
+        """Have something told of; asked for while `on`.
+
+        Args:
+            vhost: Where it happened, if the headers do not say that.
+            consumer_id: Whom it happened to, for feeds alone.
+        """
         if len(self._waiting) >= WAITING_MAX:
             self._miss()
             return
-        self._waiting.append(NodeEvent(key, headers, self._loop.wall_ms()))
+        at_ms = self._loop.wall_ms()
+        self._waiting.append(NodeEvent(key, headers, at_ms, vhost, consumer_id))
         if not self._at_work:
             self._at_work = True
             self._loop.do_in_parts(self)
@@ -124,6 +146,8 @@ class NodeEvents(Work):
             if self._messages.copies >= most:
                 break
             event = waiting.popleft()
+            if self._feeds.on():
+                self._tell_feed(event)
             if not self._messages.wanted(self._vhost, EVENT_EXCHANGE, event.key):
                 continue
             headers = event.headers
@@ -137,6 +161,17 @@ class NodeEvents(Work):
         self._at_work = False
         self._says_missed = False
         return True
+
+    def _tell_feed(self, event: NodeEvent) -> None:
+        """Tell the feed of the vhost that an event is of, if it is of one."""
+        headers = event.headers
+        vhost = event.vhost
+        if not vhost:
+            named = headers.get("name" if event.key.startswith("vhost.") else "vhost")
+            vhost = named if isinstance(named, str) else ""
+        if event.consumer_id != NO_CONSUMER:
+            headers = {**headers, "consumer_id": int(event.consumer_id)}
+        self._feeds.life_cycle(vhost, event.key, headers, event.at_ms)
 
     # What happens to clients, and to the node.
 
@@ -169,7 +204,7 @@ class NodeEvents(Work):
                 "connected_at": int(facts.connected_ms),
             }
             headers.update(more)
-        self.add(key, headers)
+        self.add(key, headers, vhost)
 
     def channel(self, key: str, connection: str, number: i64, user: str, vhost: str) -> None:
         """A channel was opened or closed."""
@@ -206,7 +241,8 @@ class NodeEvents(Work):
             headers["ack_required"] = consumer.ack_required
             headers["prefetch_count"] = int(consumer.prefetch)
             headers["arguments"] = arguments_of(consumer.arguments)
-        self.add("consumer.created" if begun else "consumer.deleted", headers)
+        key = "consumer.created" if begun else "consumer.deleted"
+        self.add(key, headers, vhost, consumer.consumer_id)
 
     def login(self, facts: ConnectionFacts, user: str, problem: str) -> None:
         """A client has said who it is, and may come in if there is no problem."""
