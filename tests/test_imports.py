@@ -58,11 +58,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "node": NODE - {"node"},
     "config": BASE | {"log", "protocols", "queue_types"},
     "admin": BASE
-    | {"client", "config", "message", "metadata", "node", "protocols", "queue_types", "queues"}
+    | {"client", "config", "message", "metadata", "node", "offline", "protocols", "queue_types"}
+    | {"queues"}
     | {"routing", "spark", "vhost"},
     "server": NODE | {"admin", "config"},
     "client": WIRE,
-    "spark": WIRE | {"client", "log", "message", "queue_types"},
+    "offline": NODE | {"config"},
+    "spark": WIRE | {"client", "log", "message", "offline", "queue_types"},
     "sim": NODE,
     "pyspark_warren": {"spark"},
     "__main__": {"admin", "config", "server"},
@@ -154,7 +156,9 @@ ADMIN_MAY_IMPORT: dict[str, set[str]] = {
         "config",
         "protocols",
         "queue_types",
+        "offline.directory",
         "spark.archiving",
+        "spark.rescue",
         "spark.settling",
         "admin.cli",
         "admin.dialling",

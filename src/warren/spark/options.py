@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 
 from warren.client.uri import parse_uri
 from warren.errors import ConfigError
-from warren.spark.schema import COLUMNS
+from warren.spark.schema import COLUMNS, OFFLINE_COLUMNS
 
 #: Where a broker on the same machine answers.
 URI_DEFAULT: Final = "amqp://guest:guest@localhost:5672/"
@@ -58,6 +58,11 @@ _STREAM: Final = _BATCH | {
     "newcheckpoint",
     "checkpointlocation",
 }
+#: How a data directory is read that no broker uses.
+_OFFLINE: Final = _TABLE | {
+    *("datadirectory", "subscribe", "vhost", "includegone"),
+    *("minpartitions", "maxrecordsperpartition", "arrowbatchrows"),
+}
 _WRITE: Final = _CONNECTION | {"topic", "exchange", "mandatory", "delivery", "sinkid", "batchid"}
 
 #: The names as they are documented, for error messages.
@@ -82,6 +87,8 @@ _SPELLING: Final = {
     "startingtimestamp": "startingTimestamp",
     "endingoffsets": "endingOffsets",
     "endingtimestamp": "endingTimestamp",
+    "datadirectory": "dataDirectory",
+    "includegone": "includeGone",
 }
 
 #: What a queue's incarnation is kept under in a checkpoint, behind the queue's name.
@@ -180,6 +187,29 @@ class ReadOptions:
         """The queue of a reader that has a single one."""
         (queue,) = self.queues
         return queue
+
+
+@dataclass(frozen=True)
+class OfflineOptions:
+    """How a query reads the data directory of a node that does not run, or a copy of one.
+
+    Attributes:
+        directory: Where it lies, on each host that reads (`dataDirectory`).
+        queue: The queue to read, or None for all of them (`subscribe`).
+        vhost: The vhost whose queues are read, or None for all of them (`vhost`).
+        gone: Whether messages that left their queue are wanted, too, as far as files still have
+            them (`includeGone`).
+        partitions_min, partition_rows_max, columns, arrow_rows_max: As in `ReadOptions`.
+    """
+
+    directory: str
+    queue: str | None
+    vhost: str | None
+    gone: bool
+    partitions_min: int
+    partition_rows_max: int
+    columns: tuple[str, ...]
+    arrow_rows_max: int
 
 
 @dataclass(frozen=True)
@@ -386,20 +416,22 @@ def table_columns(given: Mapping[str, str]) -> tuple[str, ...]:
     Raises:
         ConfigError: A name is unknown, or a value is.
     """
-    options = _Options(given, _STREAM | _BOUNDS)
+    offline = is_offline(given)
+    known = OFFLINE_COLUMNS if offline else COLUMNS
+    options = _Options(given, _OFFLINE if offline else _STREAM | _BOUNDS)
     with_value = options.flag("includevalue", True)
     with_headers = options.flag("includeheaders", False)
     wanted = options.text("columns")
     if wanted is None:
         left_out = {"value"} if not with_value else set()
         left_out |= {"headers"} if not with_headers else set()
-        return tuple(name for name in COLUMNS if name not in left_out)
+        return tuple(name for name in known if name not in left_out)
     if options.text("includevalue") or options.text("includeheaders"):
         raise ConfigError("option 'columns' names all columns; leave out include...")
     names = tuple(name.strip() for name in wanted.split(","))
     for name in names:
-        if name not in COLUMNS:
-            raise _bad("columns", wanted, "names, with commas between, of " + ", ".join(COLUMNS))
+        if name not in known:
+            raise _bad("columns", wanted, "names, with commas between, of " + ", ".join(known))
     return names
 
 
@@ -410,6 +442,8 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         ConfigError: A name is unknown, a value is out of its range, a required one is missing, or
             the mode does not fit the kind of query.
     """
+    if streaming and is_offline(given):
+        raise ConfigError("option 'dataDirectory' is for spark.read: a directory does not stream")
     options = _Options(given, _STREAM if streaming else _BATCH | _BOUNDS)
     fitting = DRAIN if streaming else BROWSE
     mode = options.text("mode") or fitting
@@ -445,12 +479,39 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
     )
 
 
+def is_offline(given: Mapping[str, str]) -> bool:
+    """Whether a query reads a data directory, and no broker."""
+    return any(name.lower() == "datadirectory" for name in given)
+
+
+def offline_options(given: Mapping[str, str]) -> OfflineOptions:
+    """Check and complete the options of `spark.read` of a data directory.
+
+    Raises:
+        ConfigError: As `read_options`.
+    """
+    options = _Options(given, _OFFLINE)
+    return OfflineOptions(
+        directory=options.required("datadirectory", "the data directory of a node, or a copy"),
+        queue=options.text("subscribe"),
+        vhost=options.text("vhost"),
+        gone=options.flag("includegone", False),
+        partitions_min=options.number("minpartitions", 1),
+        partition_rows_max=options.number("maxrecordsperpartition", 100_000),
+        columns=table_columns(given),
+        arrow_rows_max=options.number("arrowbatchrows", 16_384),
+    )
+
+
 def check_read(given: Mapping[str, str]) -> None:
     """Refuse at once what is wrong for both kinds of reads; which of them it is, is not known yet.
 
     Raises:
         ConfigError: As `read_options`.
     """
+    if is_offline(given):
+        offline_options(given)
+        return
     try:
         read_options(given, streaming=False)
     except ConfigError as batch:

@@ -109,7 +109,7 @@ def read_rows(
     """
     for span in spans(runs):
         found = 0
-        for stored in _read_span(tables, queue, span, bytes_max):
+        for stored in read_span(tables, queue, span, bytes_max):
             found += len(stored)
             for first in range(0, len(stored), rows_max):
                 part = stored.part(first, min(first + rows_max, len(stored)))
@@ -121,10 +121,18 @@ def read_rows(
             )
 
 
-def _read_span(
+def read_span(
     tables: Reads, queue: str, span: list[tuple[int, int]], bytes_max: int
 ) -> Iterator[Stored]:
-    """The records of a span's messages, and no others."""
+    """The records of a span's messages, and no others.
+
+    Args:
+        span: Ascending pairs of the first and the last number.
+        bytes_max: What is asked for at once.
+
+    Raises:
+        CorruptRecord: The bytes that came are not what they should be.
+    """
     firsts = np.array([first for first, _ in span], np.int64)
     lasts = np.array([last for _, last in span], np.int64)
     at, end = span[0][0], span[-1][1]
