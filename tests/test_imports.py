@@ -59,10 +59,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": BASE | {"log", "protocols", "queue_types"},
     "admin": BASE
     | {"client", "config", "message", "metadata", "node", "protocols", "queue_types", "queues"}
-    | {"routing", "spark", "vhost"},
+    | {"pipeline", "routing", "spark", "vhost"},
     "server": NODE | {"admin", "config"},
     "client": WIRE,
     "spark": WIRE | {"client", "log", "message", "queue_types"},
+    "pipeline": BASE | {"client", "spark"},
     "sim": NODE,
     "pyspark_warren": {"spark"},
     "__main__": {"admin", "config", "server"},

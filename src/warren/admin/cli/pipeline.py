@@ -1,0 +1,463 @@
+"""The command `warren pipeline`: queues to tables to a report, and dead letters sent again.
+
+Spark and Arrow are loaded by the actions that compute. What these do is told in `warren.pipeline`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from warren.admin.cli.archive import Teller
+from warren.admin.cli.client import URI, complain, parse_count
+from warren.admin.cli.words import Parser, checked, examples
+
+if TYPE_CHECKING:
+    from warren.pipeline.layout import PipelineFolder
+    from warren.pipeline.replay import Plan
+    from warren.pipeline.triage import DryRun
+    from warren.spark.archiving import ArchiveProgress
+
+_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_SIGNATURE_SHOWN: Final = 60
+_TARGETS_SHOWN: Final = 20
+
+Action = Callable[[argparse.Namespace, "PipelineFolder"], int]
+
+
+def parse_every(text: str) -> float:
+    """A pause such as `10s`; `ValueError` with what is allowed."""
+    digits, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not digits.isascii() or not digits.isdigit() or int(digits) == 0:
+        raise ValueError("a time such as 10s, 5m or 1h")
+    return int(digits) * _UNITS[unit]
+
+
+def parse_rate(text: str) -> float:
+    """Letters a second; `ValueError` with what is allowed."""
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0.01 <= rate <= 1e6:
+        raise ValueError("a number from 0.01 to 1000000")
+    return rate
+
+
+def parse_edit(text: str) -> tuple[str, str]:
+    """`COLUMN=EXPRESSION`; `ValueError` with what is allowed."""
+    name, sign, expression = text.partition("=")
+    if not sign or not name.strip() or not expression.strip():
+        raise ValueError("COLUMN=EXPRESSION, such as value=replace(text, ',', '.')")
+    return name.strip(), expression.strip()
+
+
+def add_command(commands: Any) -> None:
+    """Define its words."""
+    command: Parser = commands.add_parser(
+        "pipeline",
+        help="archive queues, type them, look into dead letters, send them again, report",
+        description="Moves queues into tables below one folder, types and deduplicates them, "
+        "groups dead letters, sends chosen ones again, and draws a report of it all. Each action "
+        "goes on where it was, whatever ended it.",
+        epilog=examples(
+            "warren pipeline run /data/shop orders orders.dead --every 10s",
+            "warren pipeline triage /data/shop",
+            "warren pipeline replay /data/shop --where \"reason = 'rejected'\" --dry-run",
+            "warren pipeline report /data/shop --out report.html",
+        ),
+    )
+    actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _archiving(actions, "bronze", _bronze, "archive queues as they are (without Spark)")
+    run = _archiving(actions, "run", _run, "bronze, silver, and the report, again and again")
+    _schema(run)
+    silver = _action(actions, "silver", _silver, "type what is archived, drop doubles")
+    silver.add_argument("queue", metavar="QUEUE", nargs="*", help="default: all archived ones")
+    _schema(silver)
+    triage = _action(
+        actions,
+        "triage",
+        _triage,
+        "group dead letters by what they died of",
+        examples(
+            "warren pipeline triage /data/shop",
+            "warren pipeline triage /data/shop --where \"died_at > now() - INTERVAL 1 DAY\"",
+        ),
+    )
+    _where(triage)
+    triage.add_argument("--json", action="store_true", help="answer in JSON, for programs")
+    _replay_words(actions)
+    report = _action(actions, "report", _report, "draw all of it as one HTML file")
+    report.add_argument("--out", metavar="FILE", help="default: report.html in the folder")
+
+
+def _action(
+    actions: Any, name: str, does: Action, text: str, ending: str | None = None
+) -> Parser:
+    parser: Parser = actions.add_parser(
+        name, help=text, description=f"{text[0].upper()}{text[1:]}.", epilog=ending
+    )
+    parser.set_defaults(run=run, does=does)
+    parser.add_argument("folder", metavar="DIR", help="of the pipeline, for queues of one vhost")
+    return parser
+
+
+def _archiving(actions: Any, name: str, does: Action, text: str) -> Parser:
+    parser = _action(
+        actions,
+        name,
+        does,
+        text,
+        examples(
+            f"warren pipeline {name} /data/shop orders orders.dead",
+            f"warren pipeline {name} /data/shop orders --every 10s --uri amqp://u:p@host/%2F",
+        ),
+    )
+    parser.add_argument("queue", metavar="QUEUE", nargs="+", help="quorum queues")
+    _uri(parser)
+    often = parser.add_mutually_exclusive_group()
+    often.add_argument("--once", action="store_true", help="what is there now (the default)")
+    often.add_argument(
+        "--every", metavar="TIME", type=checked(parse_every), help="again after 10s, 5m, 1h"
+    )
+    parser.add_argument(
+        "--rows",
+        metavar="N",
+        type=checked(parse_count),
+        default=1_000_000,
+        help="messages of one file at most (default: 1000000)",
+    )
+    return parser
+
+
+def _uri(parser: Parser) -> None:
+    shown = URI.replace("%", "%%")
+    parser.add_argument("--uri", default=URI, help=f"broker, user and vhost (default: {shown})")
+
+
+def _schema(parser: Parser) -> None:
+    parser.add_argument(
+        "--schema",
+        metavar="DDL",
+        help="fields of the JSON bodies in Spark's SQL, or @FILE with them, such as "
+        "'invoice string NOT NULL, amount decimal(12,2)' (default: the table's; at first, what "
+        "the messages look like)",
+    )
+    parser.add_argument(
+        "--key",
+        metavar="COLUMN",
+        help="what two copies of a message have in common: message_id (the default), a field "
+        "such as body.invoice, or none",
+    )
+
+
+def _where(parser: Parser) -> None:
+    parser.add_argument(
+        "--where",
+        metavar="SQL",
+        default="true",
+        help="a condition over reason, queue, exchange, routing_key, signature, text, "
+        "message_id, died_at, count, letter_queue, offset ...",
+    )
+
+
+def _replay_words(actions: Any) -> None:
+    replay = _action(
+        actions,
+        "replay",
+        _replay,
+        "send dead letters again, each once, and keep a trail of it",
+        examples(
+            "warren pipeline replay /data/shop --where \"signature LIKE 'field %'\" \\",
+            "    --set \"value=replace(text, ',', '.')\" --dry-run",
+            "warren pipeline replay /data/shop --where \"queue = 'orders'\" --rate 50",
+            "warren pipeline replay /data/shop --resume 20260131-120000-a1b2c3",
+        ),
+    )
+    _uri(replay)
+    _where(replay)
+    replay.add_argument("--dry-run", action="store_true", help="only say what would be sent")
+    replay.add_argument(
+        "--rate", metavar="N", type=checked(parse_rate), default=0.0, help="letters a second"
+    )
+    replay.add_argument(
+        "--set",
+        metavar="COLUMN=SQL",
+        action="append",
+        default=[],
+        type=checked(parse_edit),
+        help="mend them: what value (the body), key, headers ... are to be; 'text' is the body "
+        "as text; may be given more than once",
+    )
+    where = replay.add_mutually_exclusive_group()
+    where.add_argument("--to-queue", metavar="QUEUE", help="default: the queue each died in")
+    where.add_argument("--to-exchange", metavar="EXCHANGE", help="with the key it first had")
+    where.add_argument(
+        "--published-to",
+        action="store_true",
+        help="to the exchange and the key that each was published with",
+    )
+    replay.add_argument("--again", action="store_true", help="also those that were sent before")
+    replay.add_argument("--resume", metavar="ID", help="go on with a replay that was ended")
+
+
+def run(words: argparse.Namespace) -> int:
+    """Do one action; returns the exit status: 0 done, 1 refused, 2 wrong words."""
+    from warren.errors import BrokerError, ConfigError
+
+    try:
+        from warren.pipeline.layout import PipelineFolder
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("numpy", "pyarrow"):
+            raise
+        return complain(
+            f"'warren pipeline' needs {missing.name}: pip install 'warren-broker[spark]'", 1
+        )
+    does: Action = words.does
+    try:
+        return does(words, PipelineFolder(words.folder))
+    except ConfigError as error:
+        return complain(str(error), 2)
+    except (BrokerError, OSError) as error:
+        return complain(str(error), 1)
+    except KeyboardInterrupt:
+        return complain("ended; the same command goes on from here", 130)
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j", "pyarrow"):
+            raise
+        from warren.pipeline.session import first_line
+
+        return complain(first_line(error), 1)
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def _bronze(words: argparse.Namespace, folder: PipelineFolder) -> int:
+    return _again(words, lambda: _archive(words, folder))
+
+
+def _archive(words: argparse.Namespace, folder: PipelineFolder) -> int:
+    """Archive what is there; 1 if a queue could not be."""
+    from warren.pipeline.bronze import archive_queues
+
+    tellers: dict[str, Teller] = {}
+
+    def tell(queue: str, progress: ArchiveProgress) -> None:
+        tellers.setdefault(queue, Teller(queue)).tell(progress)
+
+    options = {"maxOffsetsPerTrigger": str(words.rows), "retryTimeout": "30s"}
+    if words.every:
+        options["retryTimeout"] = "24h"
+    try:
+        done = archive_queues(folder, words.queue, words.uri, options, tell)
+    finally:
+        for teller in tellers.values():
+            teller.end()
+    for queue, progress, problem in done:
+        if problem:
+            complain(f"{queue}: {problem}", 1)
+        elif progress.rows or not words.every:
+            print(f"bronze  {queue}: {progress.rows:,} messages", flush=True)
+    return 1 if any(each.problem for each in done) else 0
+
+
+def _again(words: argparse.Namespace, once: Callable[[], int]) -> int:
+    """Do something once, or again and again until Ctrl-C."""
+    if not words.every:
+        return once()
+    while True:
+        begun = time.monotonic()
+        try:
+            once()
+            time.sleep(max(0.0, begun + words.every - time.monotonic()))
+        except KeyboardInterrupt:
+            return complain("ended; the same command goes on from here", 0)
+
+
+def _silver(words: argparse.Namespace, folder: PipelineFolder) -> int:
+    from warren.pipeline.session import open_session
+
+    return _type(words, folder, folder.chosen(words.queue), open_session())
+
+
+def _type(
+    words: argparse.Namespace, folder: PipelineFolder, queues: Sequence[str], spark: Any
+) -> int:
+    from warren.pipeline.silver import SilverTable, schema_of
+
+    schema = schema_of(_text_or_file(words.schema)) if words.schema else None
+    for queue in queues:
+        done = SilverTable(folder, queue).run(spark, schema, words.key)
+        if done.read or not getattr(words, "every", None):
+            print(
+                f"silver  {queue}: {done.read:,} read, {done.kept:,} kept, "
+                f"{done.doubles:,} doubles, {done.poison:,} poison",
+                flush=True,
+            )
+    return 0
+
+
+def _run(words: argparse.Namespace, folder: PipelineFolder) -> int:
+    from warren.pipeline.session import open_session
+
+    def once() -> int:
+        failed = _archive(words, folder)
+        spark = open_session()
+        there = folder.queues()
+        _type(words, folder, [queue for queue in words.queue if queue in there], spark)
+        _draw(folder, spark, None)
+        return failed
+
+    return _again(words, once)
+
+
+def _report(words: argparse.Namespace, folder: PipelineFolder) -> int:
+    from warren.pipeline.session import open_session
+
+    folder.check()
+    print(_draw(folder, open_session(), words.out))
+    return 0
+
+
+def _draw(folder: PipelineFolder, spark: Any, out: str | None) -> Path:
+    from warren.pipeline.report import write_report
+
+    file = Path(out).absolute() if out else folder.path / "report.html"
+    write_report(spark, folder, file)
+    return file
+
+
+def _text_or_file(text: str) -> str:
+    return Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text
+
+
+# --- dead letters -------------------------------------------------------------------------------
+
+
+def _triage(words: argparse.Namespace, folder: PipelineFolder) -> int:
+    from warren.pipeline.session import open_session
+
+    folder.check()
+    from warren.pipeline.triage import Triage
+
+    groups = Triage(open_session(), folder).groups(words.where)
+    if words.json:
+        print(json.dumps(groups, default=str, ensure_ascii=False))
+        return 0
+    if not groups:
+        print("no dead letters")
+        return 0
+    rows = [("letters", "sent again", "reason", "queue", "exchange", "newest", "signature")]
+    for group in groups:
+        rows.append(
+            (
+                f"{group['letters']:,}",
+                f"{group['replayed']:,}",
+                *(str(group[name] or "-") for name in ("reason", "queue", "exchange")),
+                f"{group['newest']:%Y-%m-%d %H:%M:%S}" if group["newest"] else "-",
+                (group["signature"] or "-")[:_SIGNATURE_SHOWN],
+            )
+        )
+    for line in table(rows):
+        print(line)
+    return 0
+
+
+def table(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Rows as lines whose cells are below each other."""
+    rows = list(rows)
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _replay(words: argparse.Namespace, folder: PipelineFolder) -> int:
+    from warren.pipeline import replay
+
+    folder.check()
+    if words.resume:
+        return _send(words, folder, replay.plan_named(folder, words.resume))
+    selection = replay.Selection(
+        where=words.where,
+        way=replay.PUBLISHED_TO if words.published_to else replay.DIED_IN,
+        to_queue=words.to_queue,
+        to_exchange=words.to_exchange,
+        edits=dict(words.set),
+        again=words.again,
+    )
+    from warren.pipeline.session import open_session
+    from warren.pipeline.triage import Triage
+
+    triage = Triage(open_session(), folder)
+    name = replay.new_id()
+    if words.dry_run:
+        rows = triage.selected(name, selection)
+        if rows is None:
+            print("no dead letters")
+            return 0
+        return _show(triage.dry_run(rows, selection), words.rate)
+    with folder.writing("replays"):
+        rows = triage.selected(name, selection)
+        batch_rows = min(max(int(words.rate), 1), replay.BATCH_ROWS) if words.rate else None
+        plan = rows and replay.decide(
+            folder,
+            name,
+            selection,
+            lambda path: triage.write(rows, path),
+            batch_rows or replay.BATCH_ROWS,
+        )
+    if not plan:
+        print("no letters to send: none fits the condition, or all were sent before (--again)")
+        return 0
+    return _send(words, folder, plan)
+
+
+def _show(found: DryRun, rate: float) -> int:
+    time_taken = f", in {found.letters / rate:,.0f} s" if rate else ""
+    print(f"{found.letters:,} letters would be sent{time_taken}; nothing was")
+    for exchange, key, count in found.targets[:_TARGETS_SHOWN]:
+        place = f"queue {key!r}" if not exchange else f"exchange {exchange!r} with key {key!r}"
+        print(f"  {count:,} to {place}")
+    if len(found.targets) > _TARGETS_SHOWN:
+        print(f"  and {len(found.targets) - _TARGETS_SHOWN:,} more targets")
+    for place, before, after in found.changes:
+        print(f"  {place}\n    - {before}\n    + {after}")
+    if found.unfit:
+        print(f"  {found.unfit:,} of them do not fit their schema even so")
+    return 0
+
+
+def _send(words: argparse.Namespace, folder: PipelineFolder, plan: Plan) -> int:
+    from warren.pipeline.replay import send
+
+    teller = _SendTeller(plan.id)
+    try:
+        sent = send(folder, plan, words.uri, words.rate, teller.tell)
+    except BaseException:
+        teller.end()
+        print(
+            f"replay {plan.id} is not done; --resume {plan.id} goes on with it", file=sys.stderr
+        )
+        raise
+    teller.end()
+    trail = os.path.relpath(plan.folder)
+    print(f"replay {plan.id}: {sent:,} of {plan.letters:,} letters sent now; trail in {trail}")
+    return 0
+
+
+class _SendTeller(Teller):
+    """Shows how far a replay is."""
+
+    def tell(self, sent: int, letters: int) -> None:  # type: ignore[override]
+        from warren.spark.archiving import ArchiveProgress
+
+        super().tell(ArchiveProgress(sent, letters, 0))

@@ -1,0 +1,84 @@
+"""The Spark that a pipeline computes with: the one that there is, or a small local one."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import warren
+from warren.pipeline.layout import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: For a session of one's own. Pipelines are mostly small: what Spark does to spread large ones out
+#: costs more than it gives.
+_CONF: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+}
+
+#: What tables rely on, in any session: times as Arrow has them, so that files say their range.
+_NEEDED: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.compression.codec": "zstd",
+}
+
+
+def open_session() -> SparkSession:
+    """The session of `spark-submit`, or a local one on all cores.
+
+    Raises:
+        PipelineError: Spark or Java is missing.
+    """
+    source = str(Path(warren.__file__).resolve().parent.parent)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [source, *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+    try:
+        from pyspark import SparkContext
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError as missing:
+        raise PipelineError(
+            f"this needs {missing.name}: pip install 'warren-broker[spark]'"
+        ) from None
+    builder = SparkSession.builder.appName("warren pipeline")
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._active_spark_context
+    if not submitted:
+        builder = builder.master("local[*]")
+        for name, value in _CONF.items():
+            builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+    except (PySparkException, OSError) as error:
+        raise PipelineError(
+            f"Spark does not start, which needs Java 17 or newer: {first_line(error)}"
+        ) from None
+    for name, value in _NEEDED.items():
+        session.conf.set(name, value)
+    return session
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error that has pages of Java behind it."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0].strip() if lines else type(error).__name__
+
+
+def write_files(rows: DataFrame, folder: Path, files: int = 1) -> None:
+    """Write rows as Parquet files into a new folder."""
+    rows.coalesce(files).write.option("compression", "zstd").parquet(folder.as_uri())
