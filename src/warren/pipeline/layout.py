@@ -8,6 +8,7 @@
     <folder>/silver/<queue>/       a table (`warren.pipeline.tables`)
     <folder>/gold/<name>/          a table
     <folder>/replays/<id>/         a replay (`warren.pipeline.replay`)
+    <folder>/spark.log             what the last local Spark had to say
 
 A process that is killed gives up its locks, and one that is frozen keeps them: a part has one
 writer. The folder has to be on a file system with hard links and locks that all its writers see.
@@ -48,6 +49,7 @@ class PipelineFolder:
         self.path = Path(folder).absolute()
         self.gold = self.path / "gold"
         self.replays = self.path / "replays"
+        self.spark_log = self.path / "spark.log"
 
     def bronze(self, queue: str) -> Path:
         """The archive of a queue."""

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from warren.pipeline.layout import PipelineFolder
+from warren.pipeline.session import write_files
 from warren.pipeline.silver import SilverTable, bronze_rows, judged, text_of
-from warren.spark.archiving import archived_files
+from warren.pipeline.tables import ROWS, Table
+from warren.spark.archiving import archived_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -113,17 +115,22 @@ def with_fault(rows: DataFrame, schemas: dict[str, StructType]) -> DataFrame:
     Args:
         rows: With `value`, `queue` and `letter_queue`.
     """
-    faults: list[Column] = []
-    for place in ("queue", "letter_queue"):
-        for number, (queue, schema) in enumerate(schemas.items()):
-            name = f"_fault_{number}"
-            if name not in rows.columns:
-                rows = judged(rows, schema).withColumn(name, F.coalesce("detail", "reason"))
-                rows = rows.drop("body", "reason", "detail")
-            faults.append(F.when(F.col(place) == queue, F.coalesce(F.col(name), F.lit(""))))
+    if not schemas:
+        return rows.withColumn("fault", F.lit(None).cast("string"))
+    found = {}
+    for queue, schema in schemas.items():
+        text = schema.json()
+        if text not in found:
+            name = found[text] = f"_fault_{len(found)}"
+            rows = judged(rows, schema).withColumn(name, F.coalesce("detail", "reason"))
+            rows = rows.drop("body", "reason", "detail")
+    faults = [
+        F.when(F.col(place) == queue, F.coalesce(F.col(found[schema.json()]), F.lit("")))
+        for place in ("queue", "letter_queue")
+        for queue, schema in schemas.items()
+    ]
     fault = F.nullif(F.coalesce(*faults, F.lit("")), F.lit(""))
-    rows = rows.withColumn("fault", fault)
-    return rows.drop(*[f"_fault_{number}" for number in range(len(schemas))])
+    return rows.withColumn("fault", fault).drop(*found.values())
 
 
 def silver_schemas(folder: PipelineFolder) -> dict[str, StructType]:
@@ -132,16 +139,49 @@ def silver_schemas(folder: PipelineFolder) -> dict[str, StructType]:
     return {queue: table.schema() for queue, table in tables.items() if table.table.exists()}
 
 
-def archived_letters(spark: SparkSession, folder: PipelineFolder) -> DataFrame | None:
-    """All dead letters in a pipeline's archives; None if nothing is archived."""
-    frames = [
-        bronze_rows(spark, folder, queue, [str(file) for file in files])
-        for queue in folder.queues()
-        if (files := archived_files(folder.bronze(queue)))
-    ]
-    if not frames:
-        return None
-    return dead_letters(reduce(lambda a, b: a.unionByName(b), frames), silver_schemas(folder))
+class LettersTable:
+    """The table of all dead letters in a pipeline's archives."""
+
+    def __init__(self, folder: PipelineFolder) -> None:
+        self._folder = folder
+        self.table = Table(folder.gold / "letters")
+
+    def update(self, spark: SparkSession) -> int:
+        """Add those that were archived since; returns how many.
+
+        What is wrong with letters follows from schemas: where there are others than there were,
+        the table is made anew.
+        """
+        folder, table = self._folder, self.table
+        with folder.writing("letters"):
+            schemas = silver_schemas(folder)
+            known = {queue: schema.jsonValue() for queue, schema in schemas.items()}
+            table.make("letters", {})
+            since = table.newest()
+            anew = since.facts.get("schemas", {}) != known
+            seen = {} if anew else dict(since.facts.get("checkouts", {}))
+            frames: list[DataFrame] = []
+            for queue in folder.queues():
+                new = list(archived_batches(folder.bronze(queue), int(seen.get(queue, 0))))
+                if new:
+                    files = [str(batch.file) for batch in new]
+                    frames.append(bronze_rows(spark, folder, queue, files))
+                    seen[queue] = new[-1].number
+            if not frames:
+                return 0
+            letters = dead_letters(reduce(lambda a, b: a.unionByName(b), frames), schemas)
+            staging = table.staging()
+            write_files(letters, staging)
+            added = table.take(staging, ROWS, "timestamp")
+            drop = since.files if anew else []
+            table.commit(since, added, drop, {"schemas": known, "checkouts": seen})
+            table.sweep()
+            return sum(file.rows for file in added)
+
+    def read(self, spark: SparkSession) -> DataFrame | None:
+        """All letters; None if there are none."""
+        files = self.table.files()
+        return spark.read.parquet(*files) if files else None
 
 
 def grouped(letters: DataFrame, by: tuple[str, ...] = GROUPED) -> DataFrame:

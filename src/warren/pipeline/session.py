@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -35,8 +36,11 @@ _NEEDED: Final = {
 }
 
 
-def open_session() -> SparkSession:
+def open_session(log: Path | None = None) -> SparkSession:
     """The session of `spark-submit`, or a local one on all cores.
+
+    Args:
+        log: Where a local one writes what it has to say, in the place of standard error.
 
     Raises:
         PipelineError: Spark or Java is missing.
@@ -63,14 +67,37 @@ def open_session() -> SparkSession:
         for name, value in _CONF.items():
             builder = builder.config(name, value)
     try:
-        session = builder.getOrCreate()
+        with _stderr_to(None if submitted else log):
+            session = builder.getOrCreate()
     except (PySparkException, OSError) as error:
+        more = f"; more in {log}" if log else ""
         raise PipelineError(
-            f"Spark does not start, which needs Java 17 or newer: {first_line(error)}"
+            f"Spark does not start, which needs Java 17 or newer: {first_line(error)}{more}"
         ) from None
     for name, value in _NEEDED.items():
         session.conf.set(name, value)
     return session
+
+
+@contextmanager
+def _stderr_to(log: Path | None) -> Iterator[None]:
+    """Have processes that begin in the block write their standard error into a file.
+
+    The JVM's own words there, and those of its start, cannot be turned off.
+    """
+    if log is None:
+        yield
+        return
+    kept = os.dup(2)
+    try:
+        with log.open("wb") as file:
+            os.dup2(file.fileno(), 2)
+            try:
+                yield
+            finally:
+                os.dup2(kept, 2)
+    finally:
+        os.close(kept)
 
 
 def first_line(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from pyspark.sql.window import Window
 
 from warren.pipeline.layout import PipelineError, PipelineFolder
@@ -78,7 +78,7 @@ def judged(rows: DataFrame, schema: StructType) -> DataFrame:
     Args:
         rows: With the column `value`.
     """
-    permissive = StructType(schema.fields).add(_CORRUPT, "string")
+    permissive = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     text = text_of("value")
     parsed = rows.withColumn("_text", text).withColumn(
@@ -86,15 +86,11 @@ def judged(rows: DataFrame, schema: StructType) -> DataFrame:
     )
     fields = F.from_json(F.col("_text"), "map<string,string>")
     found = parsed.withColumn("_fields", fields)
-    faults: list[Column] = []
-    for field in schema.fields:
-        # Spark's JSON reads a field that does not fit as null, and goes on.
-        typed = F.col("_parsed").getField(field.name)
-        raw = F.element_at(F.col("_fields"), F.lit(field.name))
-        told = f"field {field.name}: not {_article(field.dataType.simpleString())}"
-        faults.append(F.when(typed.isNull() & raw.isNotNull(), F.lit(told)))
-        if not field.nullable:
-            faults.append(F.when(raw.isNull(), F.lit(f"field {field.name}: missing")))
+    faults = [
+        fault
+        for field in schema.fields
+        for fault in _faults(field, F.col("_parsed"), F.col("_fields"), "")
+    ]
     corrupt = F.col("_parsed").getField(_CORRUPT).isNotNull()
     reason = (
         F.when(F.length("value") == 0, F.lit("empty body"))
@@ -115,9 +111,56 @@ def judged(rows: DataFrame, schema: StructType) -> DataFrame:
     )
 
 
-def _article(kind: str) -> str:
-    kind = kind if len(kind) <= 40 else kind.partition("<")[0]
-    return f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind}"
+def _faults(field: StructField, parsed: Column, raw: Column, path: str) -> list[Column]:
+    """What may be wrong with a field: texts that are null where it is right.
+
+    Spark's JSON reads what does not fit as null, and goes on: it is null where its text is not.
+
+    Args:
+        parsed: What the field is in, as it was read.
+        raw: The same as a map from names to texts of JSON.
+        path: Of that; empty for the body itself.
+    """
+    name = f"{path}{field.name}"
+    typed = parsed.getField(field.name)
+    text = F.element_at(raw, F.lit(field.name))
+    found = [F.when(typed.isNull() & text.isNotNull(), F.lit(f"field {name}: {_not(field)}"))]
+    if not field.nullable:
+        found.append(F.when(text.isNull(), F.lit(f"field {name}: missing")))
+    kind = field.dataType
+    if isinstance(kind, StructType):
+        inner = F.from_json(text, "map<string,string>")
+        for part in kind.fields:
+            found += _faults(part, typed, inner, f"{name}.")
+    elif isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType):
+        elements = F.arrays_zip(
+            typed.alias("typed"), F.from_json(text, "array<map<string,string>>").alias("raw")
+        )
+        for part in kind.elementType.fields:
+            for fault in _element_faults(part, elements, f"{name}[]."):
+                found.append(fault)
+    return found
+
+
+def _element_faults(field: StructField, elements: Column, path: str) -> list[Column]:
+    """The same for a field of an array's elements; none if only fields below it can be wrong."""
+    name = f"{path}{field.name}"
+
+    def lacks(entry: Column) -> Column:
+        return F.element_at(entry["raw"], F.lit(field.name)).isNull()
+
+    def misfits(entry: Column) -> Column:
+        return entry["typed"].getField(field.name).isNull() & ~lacks(entry)
+
+    found = [F.when(F.exists(elements, misfits), F.lit(f"field {name}: {_not(field)}"))]
+    if not field.nullable:
+        found.append(F.when(F.exists(elements, lacks), F.lit(f"field {name}: missing")))
+    return found
+
+
+def _not(field: StructField) -> str:
+    kind = field.dataType.simpleString().partition("<")[0]
+    return f"not {'an' if kind[:1] in 'aeiou' else 'a'} {kind}"
 
 
 def keyed(rows: DataFrame, key: str) -> DataFrame:

@@ -12,7 +12,7 @@ from warren.pipeline.layout import PipelineError, PipelineFolder
 from warren.pipeline.letters import (
     GROUPED,
     PLACE,
-    archived_letters,
+    LettersTable,
     grouped,
     silver_schemas,
     with_fault,
@@ -65,7 +65,9 @@ class Triage:
 
     def letters(self) -> DataFrame | None:
         """All dead letters, with `replay`, the one that sent it; None if nothing is archived."""
-        found = archived_letters(self._spark, self._folder)
+        letters = LettersTable(self._folder)
+        letters.update(self._spark)
+        found = letters.read(self._spark)
         if found is None:
             return None
         files = letter_files(self._folder)
@@ -110,7 +112,7 @@ class Triage:
 
     def write(self, rows: DataFrame, folder: Path) -> None:
         """Write what is selected in its order."""
-        rows = rows.drop("_before", "fault")
+        rows = rows.drop("_before", "queue")
         rows.orderBy("letter_queue", "incarnation", "offset").coalesce(1).write.option(
             "compression", "zstd"
         ).parquet(folder.as_uri())
@@ -129,8 +131,9 @@ class Triage:
                     before, after = (_shown(row[name]) for name in ("_before", "value"))
                     shown.append(Change(place, before, after))
             unfit = None
-            if silver_schemas(self._folder):
-                unfit = rows.where("fault IS NOT NULL").count()
+            schemas = silver_schemas(self._folder)
+            if schemas:
+                unfit = with_fault(rows, schemas).where("fault IS NOT NULL").count()
         finally:
             rows.unpersist()
         return DryRun(
@@ -175,13 +178,13 @@ class Triage:
         place = F.concat_ws(":", "letter_queue", F.col("incarnation"), F.col("offset"))
         added = F.array(_header("x-replay", F.lit(replay)), _header("x-replay-of", place))
         made["headers"] = F.concat(F.coalesce(kept, F.array().cast(_HEADERS)), added)
-        fault_of = rows.select(
-            "*", F.col("value").alias("_before"), *[
-                column.alias(f"_made_{name}") for name, column in made.items()
-            ]
+        made_rows = rows.select(
+            "*",
+            F.col("value").alias("_before"),
+            *[column.alias(f"_made_{name}") for name, column in made.items()],
         )
         sent_id = made.get("message_id", F.col("message_id"))
-        result = fault_of.withColumn("_sent_id", sent_id).select(
+        return made_rows.withColumn("_sent_id", sent_id).select(
             *PLACE,
             "queue",
             "_before",
@@ -189,7 +192,6 @@ class Triage:
             F.col("_sent_id").alias("sent_id"),
             *[F.col(f"_made_{name}").alias(name) for name in made],
         )
-        return with_fault(result, silver_schemas(self._folder)).drop("queue")
 
 
 _HEADERS: Final = "array<struct<key: string, value: binary>>"

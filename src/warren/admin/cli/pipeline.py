@@ -284,7 +284,7 @@ def _again(words: argparse.Namespace, once: Callable[[], int]) -> int:
 def _silver(words: argparse.Namespace, folder: PipelineFolder) -> int:
     from warren.pipeline.session import open_session
 
-    return _type(words, folder, folder.chosen(words.queue), open_session())
+    return _type(words, folder, folder.chosen(words.queue), open_session(folder.spark_log))
 
 
 def _type(
@@ -309,7 +309,7 @@ def _run(words: argparse.Namespace, folder: PipelineFolder) -> int:
 
     def once() -> int:
         failed = _archive(words, folder)
-        spark = open_session()
+        spark = open_session(folder.spark_log)
         there = folder.queues()
         _type(words, folder, [queue for queue in words.queue if queue in there], spark)
         _draw(folder, spark, None)
@@ -322,7 +322,7 @@ def _report(words: argparse.Namespace, folder: PipelineFolder) -> int:
     from warren.pipeline.session import open_session
 
     folder.check()
-    print(_draw(folder, open_session(), words.out))
+    print(_draw(folder, open_session(folder.spark_log), words.out))
     return 0
 
 
@@ -347,7 +347,7 @@ def _triage(words: argparse.Namespace, folder: PipelineFolder) -> int:
     folder.check()
     from warren.pipeline.triage import Triage
 
-    groups = Triage(open_session(), folder).groups(words.where)
+    groups = Triage(open_session(folder.spark_log), folder).groups(words.where)
     if words.json:
         print(json.dumps(groups, default=str, ensure_ascii=False))
         return 0
@@ -397,7 +397,7 @@ def _replay(words: argparse.Namespace, folder: PipelineFolder) -> int:
     from warren.pipeline.session import open_session
     from warren.pipeline.triage import Triage
 
-    triage = Triage(open_session(), folder)
+    triage = Triage(open_session(folder.spark_log), folder)
     name = replay.new_id()
     if words.dry_run:
         rows = triage.selected(name, selection)
