@@ -184,6 +184,11 @@ class LettersTable:
         return spark.read.parquet(*files) if files else None
 
 
+def died_at() -> Column:
+    """When a letter died, or else when the broker took it as a dead letter."""
+    return F.coalesce("died_at", "timestamp")
+
+
 def grouped(letters: DataFrame, by: tuple[str, ...] = GROUPED) -> DataFrame:
     """Letters by what they have in common, the largest group first.
 
@@ -195,8 +200,8 @@ def grouped(letters: DataFrame, by: tuple[str, ...] = GROUPED) -> DataFrame:
         .agg(
             F.count("*").alias("letters"),
             F.count("replay").alias("replayed"),
-            F.min(F.coalesce("died_at", "timestamp")).alias("oldest"),
-            F.max(F.coalesce("died_at", "timestamp")).alias("newest"),
+            F.unix_millis(F.min(died_at())).alias("oldest_ms"),
+            F.unix_millis(F.max(died_at())).alias("newest_ms"),
             F.min_by(
                 F.coalesce(F.col("message_id"), F.col("offset").cast("string")), "offset"
             ).alias("example"),

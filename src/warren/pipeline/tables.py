@@ -145,7 +145,7 @@ class Table:
         taken: list[TableFile] = []
         for path in sorted(written.glob("*.parquet")):
             meta = pq.read_metadata(path)
-            if meta.num_rows:
+            if meta.num_rows > 0:
                 name = f"{uuid.uuid4().hex}.parquet"
                 publish(path, self._data / name)
                 first, last = _range_ms(meta, column)
@@ -224,18 +224,24 @@ class Table:
         return self._version_file(number).stat().st_mtime
 
 
+def time_range(file: Path, column: str) -> tuple[int, int]:
+    """The least and the greatest time of a Parquet file's column, by its statistics alone.
+
+    Returns:
+        Both in milliseconds since 1970; 0 where the file does not say.
+    """
+    return _range_ms(pq.read_metadata(file), column)
+
+
 def _range_ms(meta: pq.FileMetaData, column: str) -> tuple[int, int]:
-    """The least and the greatest time of a file's column, by its statistics."""
-    place = meta.schema.to_arrow_schema().get_field_index(column)
     names = [meta.schema.column(at).path for at in range(len(meta.schema))]
-    firsts: list[float] = []
-    lasts: list[float] = []
-    if place >= 0 and column in names:
-        for group in range(meta.num_row_groups):
-            found = meta.row_group(group).column(names.index(column)).statistics
-            if found is not None and found.has_min_max:
-                firsts.append(found.min.timestamp())
-                lasts.append(found.max.timestamp())
-    if not firsts:
+    if column not in names:
         return 0, 0
-    return int(min(firsts) * 1000), int(max(lasts) * 1000)
+    groups = (meta.row_group(at) for at in range(meta.num_row_groups))
+    found = [group.column(names.index(column)).statistics for group in groups]
+    known = [one for one in found if one is not None and one.has_min_max]
+    if not known:
+        return 0, 0
+    first = min(one.min for one in known)
+    last = max(one.max for one in known)
+    return int(first.timestamp() * 1000), int(last.timestamp() * 1000)

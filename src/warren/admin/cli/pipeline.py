@@ -347,6 +347,8 @@ def _triage(words: argparse.Namespace, folder: PipelineFolder) -> int:
     folder.check()
     from warren.pipeline.triage import Triage
 
+    from warren.pipeline.words import moment_ms
+
     groups = Triage(open_session(folder.spark_log), folder).groups(words.where)
     if words.json:
         print(json.dumps(groups, default=str, ensure_ascii=False))
@@ -361,7 +363,7 @@ def _triage(words: argparse.Namespace, folder: PipelineFolder) -> int:
                 f"{group['letters']:,}",
                 f"{group['replayed']:,}",
                 *(str(group[name] or "-") for name in ("reason", "queue", "exchange")),
-                f"{group['newest']:%Y-%m-%d %H:%M:%S}" if group["newest"] else "-",
+                moment_ms(group["newest_ms"]),
                 (group["signature"] or "-")[:_SIGNATURE_SHOWN],
             )
         )
