@@ -30,9 +30,7 @@ _READ: Final = ("timestamp", "producer_timestamp", "value")
 
 def percentiles(name: str, value: Column) -> list[Column]:
     """Columns with the median, the 95th and 99th percentile and the maximum of a value."""
-    found = [
-        F.percentile(value, at).alias(f"{name}_p{int(at * 100)}") for at in (0.5, 0.95, 0.99)
-    ]
+    found = [F.percentile(value, at).alias(f"{name}_p{int(at * 100)}") for at in (0.5, 0.95, 0.99)]
     return [*found, F.max(value).cast("double").alias(f"{name}_max")]
 
 

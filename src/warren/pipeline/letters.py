@@ -117,8 +117,8 @@ def with_fault(rows: DataFrame, schemas: dict[str, StructType]) -> DataFrame:
     """
     if not schemas:
         return rows.withColumn("fault", F.lit(None).cast("string"))
-    found = {}
-    for queue, schema in schemas.items():
+    found: dict[str, str] = {}
+    for schema in schemas.values():
         text = schema.json()
         if text not in found:
             name = found[text] = f"_fault_{len(found)}"

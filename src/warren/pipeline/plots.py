@@ -27,6 +27,18 @@ SERIES_MAX: Final = 6
 Words = Callable[[float], str]
 
 
+class Unit(NamedTuple):
+    """What values are of.
+
+    Attributes:
+        words: A value as people read it.
+        base: How far apart the units of `words` are.
+    """
+
+    words: Words
+    base: float = 10.0
+
+
 class Axis(NamedTuple):
     """The horizontal axis of plots: slots of time.
 
@@ -124,20 +136,27 @@ def axis_of(first_ms: int, last_ms: int) -> Axis:
     return Axis(begin, step, int((last_ms - begin) // length) + 1)
 
 
-def ceiling(value: float) -> float:
-    """The round number that an axis ends with."""
+def ceiling(value: float, base: float = 10.0) -> float:
+    """The round number that an axis ends with.
+
+    Args:
+        base: 1024 for bytes, whose units are that far apart.
+    """
     if value <= 0:
         return 1.0
-    power = 10.0 ** math.floor(math.log10(value))
+    unit = 1.0
+    while base > 10 and value > unit * base:
+        unit *= base
+    power = unit * 10.0 ** math.floor(math.log10(value / unit))
     return next(
-        factor * power for factor in (1, 2, 3, 4, 5, 6, 8, 10) if value <= factor * power * (1 + 1e-9)
+        factor * power for factor in (1, 2, 3, 4, 5, 6, 8, 10) if value <= factor * power * 1.000001
     )
 
 
-def bars(title: str, note: str, axis: Axis, series: Sequence[Series], words: Words) -> Plot:
+def bars(title: str, note: str, axis: Axis, series: Sequence[Series], unit: Unit) -> Plot:
     """Series stacked on each other, a bar for each slot."""
     heights = [sum(one.values[slot] or 0.0 for one in series) for slot in range(axis.slots)]
-    top = ceiling(max(heights, default=0.0))
+    top = ceiling(max(heights, default=0.0), unit.base)
     width = WIDTH / axis.slots
     gap = min(width * 0.15, 2.0)
     marks: list[Mark] = []
@@ -151,21 +170,24 @@ def bars(title: str, note: str, axis: Axis, series: Sequence[Series], words: Wor
                 parts.append(f"M{x:.1f} {y:.2f}h{width - gap:.1f}v{h:.2f}h{gap - width:.1f}z")
                 floors[slot] += value
         marks.append(Mark(place, "".join(parts)))
-    totals = [(one.name, words(sum(value or 0.0 for value in one.values))) for one in series]
-    return _plot(title, note, "bars", axis, series, marks, top, totals, words)
+    totals = [(one.name, unit.words(sum(value or 0.0 for value in one.values))) for one in series]
+    return _plot(title, note, "bars", axis, series, marks, top, totals, unit)
 
 
-def lines(title: str, note: str, axis: Axis, series: Sequence[Series], words: Words) -> Plot:
+def lines(title: str, note: str, axis: Axis, series: Sequence[Series], unit: Unit) -> Plot:
     """A line for each series, broken where nothing is known."""
     known = [value for one in series for value in one.values if value is not None]
-    top = ceiling(max(known, default=0.0))
+    top = ceiling(max(known, default=0.0), unit.base)
     width = WIDTH / axis.slots
     marks = [Mark(place, _line(one, top, width)) for place, one in enumerate(series, 1)]
     peaks = [
-        (one.name, f"up to {words(max((v for v in one.values if v is not None), default=0.0))}")
+        (
+            one.name,
+            f"up to {unit.words(max((v for v in one.values if v is not None), default=0.0))}",
+        )
         for one in series
     ]
-    return _plot(title, note, "lines", axis, series, marks, top, peaks, words)
+    return _plot(title, note, "lines", axis, series, marks, top, peaks, unit)
 
 
 def _line(series: Series, top: float, width: float) -> str:
@@ -197,7 +219,7 @@ def _plot(
     marks: list[Mark],
     top: float,
     totals: list[tuple[str, str]],
-    words: Words,
+    unit: Unit,
 ) -> Plot:
     width = WIDTH / axis.slots
     hits: list[Hit] = []
@@ -205,7 +227,7 @@ def _plot(
     for slot in range(axis.slots):
         values = [one.values[slot] for one in series]
         if any(value is not None and (value or kind == "lines") for value in values):
-            said = ["–" if value is None else words(value) for value in values]
+            said = ["–" if value is None else unit.words(value) for value in values]
             when = axis.label(slot)
             told = ", ".join(f"{one.name} {text}" for one, text in zip(series, said, strict=True))
             hits.append(Hit(round(slot * width, 2), round(width, 2), f"{when} UTC: {told}"))
@@ -214,5 +236,5 @@ def _plot(
     times = [axis.label(0), middle, axis.label(axis.slots)]
     told = ", ".join(f"{name} {value}" for name, value in totals)
     label = f"{title}, {times[0]} to {times[-1]} UTC by {axis.step}: {told}"
-    levels = [words(top), words(top / 2), words(0.0)]
+    levels = [unit.words(top), unit.words(top / 2), unit.words(0.0)]
     return Plot(title, note, kind, marks, hits, levels, times, totals, rows, label)

@@ -20,7 +20,7 @@ from warren.pipeline import plots, words
 from warren.pipeline.gold import GoldTable
 from warren.pipeline.layout import PipelineFolder, replace_text
 from warren.pipeline.letters import died_at, grouped
-from warren.pipeline.plots import SERIES_MAX, Axis, Plot, Series
+from warren.pipeline.plots import SERIES_MAX, Axis, Plot, Series, Unit
 from warren.pipeline.replay import Plan, plans
 from warren.pipeline.silver import POISON, SilverTable
 from warren.pipeline.triage import Triage
@@ -35,6 +35,10 @@ TEMPLATE: Final = "report.html"
 _ROWS_MAX: Final = 50
 
 _REST: Final = "others"
+
+_COUNT: Final = Unit(words.count)
+_SIZE: Final = Unit(words.size, 1024.0)
+_SPAN: Final = Unit(words.span)
 
 
 class QueueFacts(NamedTuple):
@@ -70,7 +74,8 @@ class ReportFacts(NamedTuple):
     Attributes:
         minutes: Rows of gold, with `minute_ms`.
         deaths: By minute and reason: `minute_ms`, `reason`, `letters`.
-        groups: Of dead letters, as `letters.grouped` has them.
+        groups: Of dead letters, as `letters.grouped` has them; the largest ones.
+        letters, sent: How many dead letters there are in all, and how many of them were sent again.
     """
 
     queues: list[QueueFacts]
@@ -78,6 +83,8 @@ class ReportFacts(NamedTuple):
     poison: list[PoisonFacts]
     deaths: list[dict[str, Any]]
     groups: list[dict[str, Any]]
+    letters: int
+    sent: int
     replays: list[Plan]
 
 
@@ -96,24 +103,35 @@ def gather(spark: SparkSession, folder: PipelineFolder) -> ReportFacts:
     gold = GoldTable(folder)
     gold.update(spark)
     rows = gold.read(spark)
-    minutes = [] if rows is None else _dicts(
-        rows.withColumn("minute_ms", F.unix_millis("minute")).drop("minute").orderBy("minute_ms")
+    minutes = (
+        []
+        if rows is None
+        else _dicts(
+            rows.withColumn("minute_ms", F.unix_millis("minute"))
+            .drop("minute")
+            .orderBy("minute_ms")
+        )
     )
     letters = Triage(spark, folder).letters()
     deaths: list[dict[str, Any]] = []
     groups: list[dict[str, Any]] = []
+    letter_queues: set[str] = set()
+    total = sent = 0
     if letters is not None:
         letters = letters.persist()
         minute = F.unix_millis(F.date_trunc("minute", died_at())).alias("minute_ms")
         deaths = _dicts(letters.groupBy(minute, "reason").agg(F.count("*").alias("letters")))
         groups = _dicts(grouped(letters).limit(_ROWS_MAX))
+        total, sent = letters.agg(F.count("*"), F.count("replay")).collect()[0]
+        letter_queues = {row[0] for row in letters.select("letter_queue").distinct().collect()}
         letters.unpersist()
     queues: list[QueueFacts] = []
     poison: list[PoisonFacts] = []
     for queue in folder.queues():
         queues.append(_queue_facts(folder, queue))
-        poison += _poison_facts(spark, folder, queue)
-    return ReportFacts(queues, minutes, poison, deaths, groups, plans(folder))
+        if queue not in letter_queues:  # Those are looked at as dead letters.
+            poison += _poison_facts(spark, folder, queue)
+    return ReportFacts(queues, minutes, poison, deaths, groups, total, sent, plans(folder))
 
 
 def _dicts(rows: Any) -> list[dict[str, Any]]:
@@ -171,8 +189,6 @@ def draw(facts: ReportFacts, where: str) -> str:
         moment_ms=words.moment_ms,
     )
     environment.globals.update(share=words.share)
-    letters = sum(int(group["letters"]) for group in facts.groups)
-    sent = sum(int(group["replayed"]) for group in facts.groups)
     text = environment.get_template(TEMPLATE).render(
         where=where,
         made=words.moment_ms(int(time.time() * 1000)),
@@ -181,12 +197,11 @@ def draw(facts: ReportFacts, where: str) -> str:
         messages=sum(queue.messages for queue in facts.queues),
         bytes=sum(queue.bytes for queue in facts.queues),
         doubles=sum(queue.silver.get("doubles", 0) for queue in facts.queues),
-        poison=sum(queue.silver.get("poison", 0) for queue in facts.queues),
-        letters=letters,
-        open_letters=letters - sent,
+        poison=sum(row.messages for row in facts.poison),
+        letters=facts.letters,
+        open_letters=facts.letters - facts.sent,
         sentences=sentences(facts),
         plots=_plots(facts),
-        axis_step=_axis(facts).step if facts.minutes else "",
     )
     return text.encode("utf-8", "replace").decode("utf-8")
 
@@ -197,7 +212,7 @@ def sentences(facts: ReportFacts) -> list[tuple[str, str]]:
     waiting = [group for group in facts.groups if group["letters"] > group["replayed"]]
     if waiting:
         most = max(waiting, key=lambda group: group["letters"] - group["replayed"])
-        left = sum(group["letters"] - group["replayed"] for group in waiting)
+        left = facts.letters - facts.sent
         about = f": {most['signature']}" if most["signature"] else ""
         said.append(
             (
@@ -236,7 +251,9 @@ def _reason(reason: str) -> str:
 
 
 def _many(number: int, what: str) -> str:
-    return f"{words.count(number)} {what} is" if number == 1 else f"{words.count(number)} {what}s are"
+    return (
+        f"{words.count(number)} {what} is" if number == 1 else f"{words.count(number)} {what}s are"
+    )
 
 
 def _axis(facts: ReportFacts) -> Axis:
@@ -256,21 +273,21 @@ def _plots(facts: ReportFacts) -> list[Plot]:
             "When the broker took them.",
             axis,
             _by_name(axis, facts.minutes, "queue", "messages"),
-            words.count,
+            _COUNT,
         ),
         plots.bars(
             f"Bytes of bodies a {axis.step}",
             "Before compression.",
             axis,
             _by_name(axis, facts.minutes, "queue", "bytes"),
-            words.size,
+            _SIZE,
         ),
         plots.lines(
             "Age when archived",
             f"How long messages were in their queues{worst}.",
             axis,
             _percentiles(axis, facts.minutes, "age_ms"),
-            words.span,
+            _SPAN,
         ),
     ]
     if any(row["lag_ms_max"] is not None for row in facts.minutes):
@@ -280,7 +297,7 @@ def _plots(facts: ReportFacts) -> list[Plot]:
                 f"By the property timestamp, which has whole seconds{worst}.",
                 axis,
                 _percentiles(axis, facts.minutes, "lag_ms"),
-                words.span,
+                _SPAN,
             )
         )
     drawn.append(
@@ -289,7 +306,7 @@ def _plots(facts: ReportFacts) -> list[Plot]:
             f"Percentiles{worst or ' of each minute'}.",
             axis,
             _percentiles(axis, facts.minutes, "size"),
-            words.size,
+            _SIZE,
         )
     )
     if facts.deaths:
@@ -299,7 +316,7 @@ def _plots(facts: ReportFacts) -> list[Plot]:
                 "By what they died of, when they did.",
                 axis,
                 _by_name(axis, facts.deaths, "reason", "letters"),
-                words.count,
+                _COUNT,
             )
         )
     return drawn

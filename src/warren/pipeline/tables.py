@@ -149,9 +149,7 @@ class Table:
                 name = f"{uuid.uuid4().hex}.parquet"
                 publish(path, self._data / name)
                 first, last = _range_ms(meta, column)
-                taken.append(
-                    TableFile(name, part, meta.num_rows, path.stat().st_size, first, last)
-                )
+                taken.append(TableFile(name, part, meta.num_rows, path.stat().st_size, first, last))
         shutil.rmtree(written)
         return taken
 
@@ -199,7 +197,9 @@ class Table:
             self._version_file(number).unlink()
         kept = set(numbers) - set(old)
         # A version that was replaced long ago has no readers, though it is among the last.
-        alive = {n for n in kept if n == numbers[-1] or self._made(min(n + 1, numbers[-1])) > before}
+        alive = {
+            n for n in kept if n == numbers[-1] or self._made(min(n + 1, numbers[-1])) > before
+        }
         named = {
             str(file["name"])
             for number in alive

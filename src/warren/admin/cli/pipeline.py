@@ -87,7 +87,7 @@ def add_command(commands: Any) -> None:
         "group dead letters by what they died of",
         examples(
             "warren pipeline triage /data/shop",
-            "warren pipeline triage /data/shop --where \"died_at > now() - INTERVAL 1 DAY\"",
+            'warren pipeline triage /data/shop --where "died_at > now() - INTERVAL 1 DAY"',
         ),
     )
     _where(triage)
@@ -97,9 +97,7 @@ def add_command(commands: Any) -> None:
     report.add_argument("--out", metavar="FILE", help="default: report.html in the folder")
 
 
-def _action(
-    actions: Any, name: str, does: Action, text: str, ending: str | None = None
-) -> Parser:
+def _action(actions: Any, name: str, does: Action, text: str, ending: str | None = None) -> Parser:
     parser: Parser = actions.add_parser(
         name, help=text, description=f"{text[0].upper()}{text[1:]}.", epilog=ending
     )
@@ -346,7 +344,6 @@ def _triage(words: argparse.Namespace, folder: PipelineFolder) -> int:
 
     folder.check()
     from warren.pipeline.triage import Triage
-
     from warren.pipeline.words import moment_ms
 
     groups = Triage(open_session(folder.spark_log), folder).groups(words.where)
@@ -446,9 +443,7 @@ def _send(words: argparse.Namespace, folder: PipelineFolder, plan: Plan) -> int:
         sent = send(folder, plan, words.uri, words.rate, teller.tell)
     except BaseException:
         teller.end()
-        print(
-            f"replay {plan.id} is not done; --resume {plan.id} goes on with it", file=sys.stderr
-        )
+        print(f"replay {plan.id} is not done; --resume {plan.id} goes on with it", file=sys.stderr)
         raise
     teller.end()
     trail = os.path.relpath(plan.folder)
