@@ -74,6 +74,8 @@ def open_session(log: Path | None = None) -> SparkSession:
         raise PipelineError(
             f"Spark does not start, which needs Java 17 or newer: {first_line(error)}{more}"
         ) from None
+    if submitted:
+        session = session.newSession()  # What is set here is not for others.
     for name, value in _NEEDED.items():
         session.conf.set(name, value)
     return session

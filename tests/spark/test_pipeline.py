@@ -1,0 +1,470 @@
+"""Pipelines: real orders with poison among them, through archives, tables, triage and replay."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from demo.orders import read_orders
+from tests.spark.conftest import environment
+from tests.support.broker import Broker
+from tests.support.patience import patient
+from warren.__main__ import main
+from warren.client import PERSISTENT, Connection, connect
+from warren.pipeline import plots, words
+from warren.pipeline.layout import PipelineError, PipelineFolder, file_name
+from warren.pipeline.replay import Plan, Selection, decide, plan_named, send, trail_files
+from warren.pipeline.tables import Table
+from warren.spark.broker import Unconfirmed
+from warren.spark.schema import arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ORDERS = Path(__file__).resolve().parent.parent.parent / "demo" / "orders.csv"
+SCHEMA = (
+    "invoice string NOT NULL, customer string NOT NULL, country string, date timestamp, "
+    "lines array<struct<stock: string, description: string, quantity: int, price: decimal(12,4)>>"
+)
+QUORUM = {"x-queue-type": "quorum"}
+
+
+# --- the folder, without Spark and without a broker ---------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["orders", ".", "..", "_x", "a/b", "ü", "", "x" * 255, "a%2Fb"])
+def test_any_name_of_a_queue_makes_a_file_that_readers_see(name: str, tmp_path: Path) -> None:
+    made = file_name(name)
+    (tmp_path / made).mkdir()
+    assert (tmp_path / made).parent == tmp_path and made[0] not in "._"
+    assert made != file_name(name + "/"), "no two names make the same"
+
+
+def test_a_folder_is_of_one_vhost_and_known_by_its_version(tmp_path: Path) -> None:
+    folder = PipelineFolder(tmp_path / "p")
+    with pytest.raises(PipelineError, match="is no pipeline: it is made by 'pipeline bronze'"):
+        folder.queues()
+    folder.begin("/")
+    folder.begin("/")
+    assert folder.queues() == []
+    with pytest.raises(PipelineError, match="is a pipeline of vhost '/', not of 'shop'"):
+        folder.begin("shop")
+    with pytest.raises(PipelineError, match=r"no archive of queue 'x' \(it has: none yet\)"):
+        folder.chosen(["x"])
+    (tmp_path / "p" / "_pipeline.json").write_text('{"version": 2, "vhost": "/"}')
+    with pytest.raises(PipelineError, match="keeps pipelines in another way"):
+        folder.check()
+
+
+def test_a_part_has_one_writer(tmp_path: Path) -> None:
+    folder = PipelineFolder(tmp_path)
+    folder.begin("/")
+    with folder.writing("gold"), folder.writing("bronze"):
+        with pytest.raises(PipelineError, match="another process is at work on gold"):
+            with PipelineFolder(tmp_path).writing("gold"):
+                pass
+    with folder.writing("gold"):
+        pass
+
+
+def written(table: Table, *values: int) -> Path:
+    folder = table.staging()
+    folder.mkdir(parents=True)
+    times = pa.array([value * 1000 for value in values], pa.timestamp("us", tz="UTC"))
+    rows = pa.table({"number": pa.array(values), "when": times})
+    pq.write_table(rows, folder / "part-0.parquet")
+    return folder
+
+
+def numbers(table: Table) -> list[int]:
+    return [n for file in table.files() for n in pq.read_table(file)["number"].to_pylist()]
+
+
+def test_a_table_changes_by_whole_versions(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    table.make("rows", {"key": "x"})
+    assert table.fixed()["key"] == "x" and numbers(table) == []
+    first = table.newest()
+    added = table.take(written(table, 1, 2), "rows", "when")
+    assert (added[0].rows, added[0].first_ms, added[0].last_ms) == (2, 1, 2)
+    assert numbers(table) == [], "what is not committed is not there"
+    second = table.commit(first, added, facts={"upto": 2})
+    assert table.take(written(table), "rows", "when") == [], "a file without rows is none"
+    with pytest.raises(PipelineError, match="changed by another process meanwhile"):
+        table.commit(first, [])
+    third = table.commit(second, table.take(written(table, 3), "rows", "when"), facts={"more": 1})
+    assert numbers(table) == [1, 2, 3] and third.facts == {"upto": 2, "more": 1}
+    before = table.files()
+    merged = table.take(written(table, 1, 2, 3), "rows", "when")
+    table.commit(third, merged, drop=third.files)
+    assert numbers(table) == [1, 2, 3] and len(table.files()) == 1
+    assert table.sweep() == 0 and all(Path(file).exists() for file in before), "it has readers"
+    table.take(written(table, 9), "rows", "when")
+    assert table.sweep(kept_seconds=0) == 3, "two that were replaced, and one of no version"
+    assert numbers(table) == [1, 2, 3]
+
+
+def test_axes_have_round_steps_and_hold_all_times() -> None:
+    for minutes in (0, 1, 59, 60, 89, 90, 1_000, 10_000, 500_000):
+        axis = plots.axis_of(60_000, 60_000 * (minutes + 1))
+        assert 1 <= axis.slots <= 91 and axis.slot(60_000 * (minutes + 1)) == axis.slots - 1
+    assert plots.axis_of(0, 120 * 60_000).step == "2 minutes"
+    assert [plots.ceiling(value) for value in (0, 1, 7, 11, 350)] == [1, 1, 8, 20, 400]
+    assert plots.ceiling(700 * 1024, 1024) == 800 * 1024
+
+
+def test_plots_break_lines_where_nothing_is_known() -> None:
+    axis = plots.axis_of(0, 5 * 60_000)
+    series = [plots.Series("p50", [1.0, None, 2.0, 3.0, None, None])]
+    plot = plots.lines("Age", "", axis, series, plots.Unit(words.span))
+    assert plot.marks[0].path.count("M") == 2 and len(plot.rows) == 3
+    stacked = [plots.Series("a", [1.0] * 6), plots.Series("b", [0.0] * 6)]
+    plot = plots.bars("Messages", "", axis, stacked, plots.Unit(words.count))
+    assert plot.names == [("a", "6"), ("b", "0")] and plot.marks[1].path == ""
+
+
+def test_figures_are_short_and_say_no_more_than_is_known() -> None:
+    assert [words.size(n) for n in (0, 1023, 1536, 1 << 40)] == [
+        "0 B",
+        "1,023 B",
+        "1.5 KiB",
+        "1.0 TiB",
+    ]
+    assert [words.span(n) for n in (7, 1500, 150_000)] == ["7 ms", "1.5 s", "2.5 min"]
+    assert [words.share(n, 1000) for n in (0, 1, 500, 999, 1000)] == [
+        "0 %",
+        "< 1 %",
+        "50 %",
+        "> 99 %",
+        "100 %",
+    ]
+    assert words.moment_ms(0) == "–" and words.moment_ms(1000) == "1970-01-01 00:00:01"
+
+
+# --- replay, without Spark ----------------------------------------------------------------------
+
+#: Sends a replay and dies at one of its steps, by its name and how often it was passed.
+DYING = """
+import os, signal, sys
+from warren.client import Channel
+from warren.pipeline import replay
+from warren.pipeline.layout import PipelineFolder
+from warren.spark import finalising
+
+owner, name, left = sys.argv[1], sys.argv[2], int(sys.argv[3])
+place = {"replay": replay, "mover": finalising._Mover}[owner]
+call = getattr(place, name)
+
+def dying(*given, **named):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return call(*given, **named)
+
+setattr(place, name, dying)
+folder = PipelineFolder(sys.argv[4])
+replay.send(folder, replay.plan_named(folder, "r"), sys.argv[5])
+"""
+
+
+def planned(folder: PipelineFolder, queue: str, count: int, batch_rows: int) -> Plan:
+    """A replay of letters with numbers as bodies, in two files."""
+
+    def write(path: Path) -> None:
+        path.mkdir()
+        for part, (begin, end) in enumerate(((0, count // 2), (count // 2, count))):
+            rows = [
+                {
+                    **{"letter_queue": "dead", "incarnation": 1, "offset": number},
+                    **{"sent_id": f"id{number}", "exchange": "", "key": queue},
+                    **{"value": b"%d" % number, "properties_raw": PERSISTENT},
+                    "headers": [{"key": "x-replay", "value": b"r"}],
+                }
+                for number in range(begin, end)
+            ]
+            kind = arrow_schema(("headers",)).field("headers").type
+            table = pa.Table.from_pylist(rows)
+            at = table.schema.get_field_index("headers")
+            table = table.set_column(at, "headers", table["headers"].cast(kind))
+            pq.write_table(table, path / f"part-{part}.parquet")
+
+    folder.begin("/")
+    plan = decide(folder, "r", Selection(), write, batch_rows)
+    assert plan is not None
+    return plan
+
+
+def taken(connection: Connection, queue: str) -> list[bytes]:
+    channel = connection.channel()
+    bodies: list[bytes] = []
+    while (delivery := channel.get(queue, no_ack=True)) is not None:
+        bodies.append(bytes(delivery.body))
+    channel.close()
+    return bodies
+
+
+@pytest.mark.process
+def test_a_replay_that_is_killed_at_any_step_sends_each_letter_once(
+    broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    folder = PipelineFolder(tmp_path / "p")
+    plan = planned(folder, queue, count=10, batch_rows=4)
+    steps = [("replay", "finalise", 1), ("mover", "move", 1), ("replay", "write_text", 2)]
+    steps += [("replay", "write_json", 1), ("replay", "forget", 1)]
+    for owner, name, often in steps:
+        done = subprocess.run(
+            [sys.executable, "-c", DYING, owner, name, str(often), str(folder.path), broker.url],
+            capture_output=True,
+            text=True,
+            env=environment(),
+            timeout=patient(60),
+        )
+        assert done.returncode == -signal.SIGKILL, f"{name}: {done.stderr}"
+    assert send(folder, plan_named(folder, "r"), broker.url) == 0
+    assert sorted(taken(connection, queue)) == sorted(b"%d" % number for number in range(10))
+    trail = [json.loads(line) for file in trail_files(folder) for line in open(file)]
+    assert sorted(row["offset"] for row in trail) == list(range(10))
+    assert {row["key"] for row in trail} == {queue} and all(row["by"] for row in trail)
+    assert plan_named(folder, "r").done and plan.letters == 10
+    for left in ("warren.sink.replay-r", "warren.sink.replay-r.batches"):
+        with pytest.raises(Exception, match="no queue"):
+            connection.channel().queue_declare(left, passive=True)
+
+
+@pytest.mark.process
+def test_letters_for_a_queue_that_is_not_there_wait_for_it(
+    broker: Broker, connection: Connection, tmp_path: Path
+) -> None:
+    folder = PipelineFolder(tmp_path / "p")
+    plan = planned(folder, "pipeline-late", count=3, batch_rows=2)
+    with pytest.raises(Unconfirmed, match="there is no queue 'pipeline-late'"):
+        send(folder, plan, broker.url)
+    assert not plan_named(folder, "r").done
+    connection.channel().queue_declare("pipeline-late", durable=True, arguments=QUORUM)
+    assert send(folder, plan, broker.url, rate=1000) == 3
+    assert taken(connection, "pipeline-late") == [b"0", b"1", b"2"]
+    connection.channel().queue_delete("pipeline-late")
+
+
+# --- the whole chain ----------------------------------------------------------------------------
+
+
+class Shop(NamedTuple):
+    """A shop whose orders go through a pipeline.
+
+    Attributes:
+        bodies: What was published, by message id; `wrong` how it was made wrong.
+    """
+
+    folder: Path
+    url: str
+    bodies: dict[str, bytes]
+    wrong: dict[str, str]
+
+    def command(self, action: str, *rest: str) -> list[str]:
+        return ["pipeline", action, str(self.folder), *rest]
+
+
+def spoiled(body: bytes, how: str) -> bytes:
+    """An order that a consumer cannot read."""
+    if how == "cut":
+        return body[:-5]
+    order = json.loads(body)
+    if how == "words":
+        order["lines"][0]["quantity"] = "six"
+    elif how == "nobody":
+        order["customer"] = None
+    return json.dumps(order).encode()
+
+
+def work(connection: Connection, queue: str) -> tuple[list[str], int]:
+    """Consume orders as a shop would: which were processed, and how many were rejected."""
+    channel = connection.channel()
+    processed: list[str] = []
+    rejected = 0
+    while (delivery := channel.get(queue)) is not None:
+        try:
+            order = json.loads(bytes(delivery.body))
+            assert order["customer"] is not None
+            assert all(isinstance(line["quantity"], int) for line in order["lines"])
+        except (ValueError, AssertionError):
+            channel.reject(delivery.delivery_tag, requeue=False)
+            rejected += 1
+        else:
+            channel.ack(delivery.delivery_tag)
+            processed.append(order["invoice"])
+    channel.close()
+    return processed, rejected
+
+
+@pytest.fixture(scope="module")
+def shop(
+    _shared_broker: Broker, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Shop]:
+    """Orders were published, one of them twice; what could not be read was rejected."""
+    url = _shared_broker.url
+    bodies: dict[str, bytes] = {}
+    wrong: dict[str, str] = {}
+    with connect(url) as connection:
+        channel = connection.channel()
+        channel.exchange_declare("shop", "topic", durable=True)
+        channel.exchange_declare("shop.dead", "fanout", durable=True)
+        dead = {**QUORUM, "x-dead-letter-exchange": "shop.dead"}
+        for name, arguments, exchange in (
+            ("shop.orders", dead, "shop"),
+            ("shop.copy", QUORUM, "shop"),
+            ("shop.letters", QUORUM, "shop.dead"),
+        ):
+            channel.queue_declare(name, durable=True, arguments=arguments)
+            channel.queue_bind(name, exchange, "#")
+        channel.confirm_select()
+        kinds = ("", "words", "", "cut", "nobody")
+        for number, order in enumerate(read_orders(ORDERS)):
+            how = kinds[number % len(kinds)]
+            body = spoiled(order.body(), how) if how else order.body()
+            bodies[order.invoice] = body
+            if how:
+                wrong[order.invoice] = how
+            for _ in range(2 if number == 0 else 1):
+                channel.publish("shop", "order.new", body, order.properties(), True)
+        assert channel.wait_for_confirms() == [] and len(set(wrong.values())) == 3
+        processed, rejected = work(connection, "shop.orders")
+        assert rejected == len(wrong) and len(processed) == len(bodies) - len(wrong) + 1
+        yield Shop(tmp_path_factory.mktemp("shop") / "p", url, bodies, wrong)
+        for name in ("shop.orders", "shop.copy", "shop.letters"):
+            channel.queue_delete(name)
+        for name in ("shop", "shop.dead"):
+            channel.exchange_delete(name)
+
+
+class Outline(HTMLParser):
+    """What of a page is text, and what it would fetch."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.fetched: list[str] = []
+        self.open: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.fetched += [str(value) for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "path", "rect", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.mark.spark
+@pytest.mark.process
+@pytest.mark.timeout(patient(600))
+def test_poison_is_found_mended_and_sent_again_and_the_report_says_so(
+    shop: Shop, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(action: str, *rest: str, status: int = 0) -> str:
+        assert main(shop.command(action, *rest)) == status
+        return capsys.readouterr().out
+
+    uri = ("--uri", shop.url)
+    orders, wrong = len(shop.bodies), Counter(shop.wrong.values())
+    out = said("bronze", "shop.copy", "shop.letters", *uri)
+    assert f"shop.copy: {orders + 1} messages" in out
+    out = said("silver", "--schema", SCHEMA)
+    kept = orders - sum(wrong.values())
+    assert (
+        f"shop.copy: {orders + 1} read, {kept} kept, 1 doubles, {sum(wrong.values())} poison" in out
+    )
+    assert "shop.copy: 0 read" in said("silver"), "nothing comes twice"
+
+    groups = {row["signature"]: row for row in json.loads(said("triage", "--json"))}
+    assert {name: row["letters"] for name, row in groups.items()} == {
+        "field lines[].quantity: not an int": wrong["words"],
+        "not a JSON object": wrong["cut"],
+        "field customer: missing": wrong["nobody"],
+    }
+    row = groups["not a JSON object"]
+    assert (row["reason"], row["queue"], row["exchange"]) == ("rejected", "shop.orders", "shop")
+
+    chosen = (
+        "--where",
+        "signature LIKE '%quantity%'",
+        "--set",
+        "value=replace(text, '\"six\"', '6')",
+    )
+    out = said("replay", *chosen, "--dry-run", *uri)
+    assert f"{wrong['words']} letters would be sent" in out and '"quantity": 6' in out
+    assert "do not fit" not in out
+    with connect(shop.url) as connection:
+        assert connection.channel().queue_declare("shop.orders", passive=True).messages == 0
+        out = said("replay", *chosen, *uri)
+        replay = re.search(r"replay (\S+):", out)
+        assert replay and f"{wrong['words']} of {wrong['words']} letters sent" in out
+        assert "no letters to send" in said("replay", *chosen, *uri)
+        delivery = connection.channel().get("shop.orders")
+        assert delivery is not None
+        sent = delivery.properties
+        assert b"x-replay-of" in sent and b"x-death" not in sent, "it begins anew"
+        connection.channel()
+    with connect(shop.url) as connection:
+        processed, rejected = work(connection, "shop.orders")
+    assert rejected == 0
+    assert sorted(processed) == sorted(i for i, how in shop.wrong.items() if how == "words")
+
+    said("report")
+    page = Outline((shop.folder / "report.html").read_text())
+    left = wrong["cut"] + wrong["nobody"]
+    assert f"{left} dead letters are not sent again" in page.text
+    assert replay[1] in page.text and "replace(text" in page.text
+    assert page.fetched == [] and not page.open and page.tags["script"] == 0
+    assert page.tags["figure"] >= 4 and page.tags["title"] > 1
+
+
+@pytest.mark.spark
+@pytest.mark.process
+def test_wrong_words_of_spark_are_one_clear_line(
+    shop: Shop, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(shop.command("bronze", "shop.letters", "--uri", shop.url))
+    capsys.readouterr()
+    for rest, expected in (
+        (("triage", "--where", "colour = 1"), "wrong condition: [UNRESOLVED_COLUMN"),
+        (("triage", "--where", "reason ="), "wrong condition: "),
+        (("replay", "--set", "value=nosuch(text)"), "wrong expression: [UNRESOLVED_ROUTINE"),
+        (("replay", "--set", "offset=1"), "'offset' cannot be set; what can: value"),
+        (("replay", "--resume", "x"), "no replay 'x'"),
+        (("silver", "--schema", "invoice strin"), "no schema: "),
+        (("silver", "nowhere"), "no archive of queue 'nowhere'"),
+    ):
+        assert main(shop.command(*rest)) == 1, rest
+        error = capsys.readouterr().err
+        assert expected in error and error.count("\n") == 1, error
+    assert main(["pipeline", "triage", str(shop.folder / "none")]) == 1
+    assert "is no pipeline" in capsys.readouterr().err
