@@ -306,6 +306,37 @@ def archived_batches(folder: str | Path, after: int = 0) -> Iterator[ArchivedBat
         yield ArchivedBatch(number, file, int(said["rows"]), int(said["bytes"]), archived_ms)
 
 
+def forget_batches(folder: str | Path, batches: list[ArchivedBatch]) -> list[ArchivedBatch]:
+    """Have readers of the manifests no longer see some batches; returns which these were.
+
+    The newest batch stays: it says how far the archive is. The files stay until they are deleted,
+    which is up to the caller: readers may have begun with them.
+    """
+    folder = Path(folder).absolute()
+    last = _last_manifest(folder)
+    gone = [batch for batch in batches if batch.number != last]
+    for batch in gone:
+        (folder / MANIFEST / f"{batch.number:010d}.json").unlink()
+    if gone:
+        sync(folder / MANIFEST)
+    return gone
+
+
+def old_files(folder: str | Path) -> list[Path]:
+    """The files of batches that `forget_batches` took away."""
+    folder = Path(folder).absolute()
+    numbers = set(_manifests(folder))
+    last = max(numbers, default=0)
+    return [
+        file
+        for file in folder.glob("*.parquet")
+        if file.stem.isascii()
+        and file.stem.isdigit()
+        and int(file.stem) < last
+        and int(file.stem) not in numbers
+    ]
+
+
 def archive_identity(folder: str | Path) -> tuple[str, int]:
     """The queue that an archive is of, and which queue of that name.
 
