@@ -82,7 +82,8 @@ def story(spark: SparkSession, folder: PipelineFolder, message_id: str) -> list[
     letters = Triage(spark, folder).letters()
     if letters is not None:
         died = letters.where(F.col("message_id") == message_id).select(
-            F.unix_millis(F.coalesce("died_at", "timestamp")).alias("ms"),
+            # The time of a death has whole seconds; the broker's of the letter is its moment.
+            F.unix_millis("timestamp").alias("ms"),
             *("reason", "queue", "exchange", "routing_key", "signature", "letter_queue", "offset"),
         )
         for row in died.collect():

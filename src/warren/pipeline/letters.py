@@ -71,27 +71,24 @@ def signature_of(text: Column) -> Column:
     return F.trim(F.substring(plain, 1, _SIGNATURE_MAX))
 
 
-def dead_letters(archived: DataFrame, schemas: dict[str, StructType]) -> DataFrame:
-    """Those of archived messages that died, with why, where, and what was wrong with them.
+def died(archived: DataFrame) -> DataFrame:
+    """Those of archived messages that died, with why and where.
 
     The columns `reason`, `queue`, `exchange`, `routing_key`, `count` and `died_at` are of the last
-    death; `letter_queue` is the queue that the letter was archived from, and `text` its body.
+    death; `letter_queue` is the queue that the letter was archived from.
 
     Args:
         archived: Of `bronze_rows`.
-        schemas: Of bodies by queue; that of the queue a message died in counts, and else that of
-            the queue of letters.
     """
     deaths = F.from_json(header("x-death"), _DEATHS)
-    last = F.get(deaths, F.lit(0))
-    rows = (
+    return (
         archived.withColumnRenamed("queue", "letter_queue")
-        .select("letter_queue", *_KEPT, last.alias("_death"))
+        .select("letter_queue", *_KEPT, F.get(deaths, F.lit(0)).alias("_death"))
         .where("_death IS NOT NULL")
         .select(
             "letter_queue",
             *_KEPT,
-            F.col("_death.reason").alias("_reason"),
+            F.col("_death.reason").alias("reason"),
             F.col("_death.queue").alias("queue"),
             F.col("_death.exchange").alias("exchange"),
             F.get(F.col("_death.routing-keys"), F.lit(0)).alias("routing_key"),
@@ -99,14 +96,20 @@ def dead_letters(archived: DataFrame, schemas: dict[str, StructType]) -> DataFra
             F.timestamp_seconds(F.expr("try_cast(_death.time AS bigint)")).alias("died_at"),
         )
     )
-    rows = with_fault(rows, schemas)
+
+
+def signed(letters: DataFrame, schemas: dict[str, StructType]) -> DataFrame:
+    """Letters with `signature`, what was wrong with them; and `text`, their body.
+
+    Args:
+        schemas: Of bodies by queue; that of the queue a message died in counts, and else that of
+            the queue of letters.
+    """
+    known = [name for name in letters.columns if name not in ("fault", "signature", "text")]
+    rows = with_fault(letters.select(*known), schemas)
     said = F.coalesce(*[header(name) for name in _ERROR_HEADERS])
     signature = F.coalesce(F.nullif(signature_of(said), F.lit("")), F.col("fault"), F.lit(""))
-    return (
-        rows.withColumn("signature", signature)
-        .withColumn("text", text_of("value"))
-        .withColumnRenamed("_reason", "reason")
-    )
+    return rows.withColumn("signature", signature).withColumn("text", text_of("value"))
 
 
 def with_fault(rows: DataFrame, schemas: dict[str, StructType]) -> DataFrame:
@@ -122,8 +125,10 @@ def with_fault(rows: DataFrame, schemas: dict[str, StructType]) -> DataFrame:
         text = schema.json()
         if text not in found:
             name = found[text] = f"_fault_{len(found)}"
-            rows = judged(rows, schema).withColumn(name, F.coalesce("detail", "reason"))
-            rows = rows.drop("body", "reason", "detail")
+            # `judged` has a reason of its own.
+            rows = judged(rows.withColumnRenamed("reason", "_reason"), schema)
+            rows = rows.withColumn(name, F.coalesce("detail", "reason"))
+            rows = rows.drop("body", "reason", "detail").withColumnRenamed("_reason", "reason")
     faults = [
         F.when(F.col(place) == queue, F.coalesce(F.col(found[schema.json()]), F.lit("")))
         for place in ("queue", "letter_queue")
@@ -149,8 +154,8 @@ class LettersTable:
     def update(self, spark: SparkSession) -> int:
         """Add those that were archived since; returns how many.
 
-        What is wrong with letters follows from schemas: where there are others than there were,
-        the table is made anew.
+        What is wrong with letters follows from schemas: where there are others than there were, it
+        is found out anew.
         """
         folder, table = self._folder, self.table
         with folder.writing("letters"):
@@ -159,24 +164,27 @@ class LettersTable:
             table.make("letters", {})
             since = table.newest()
             anew = since.facts.get("schemas", {}) != known
-            seen = {} if anew else dict(since.facts.get("checkouts", {}))
+            seen = dict(since.facts.get("checkouts", {}))
             frames: list[DataFrame] = []
             for queue in folder.queues():
                 new = list(archived_batches(folder.bronze(queue), int(seen.get(queue, 0))))
                 if new:
                     files = [str(batch.file) for batch in new]
-                    frames.append(bronze_rows(spark, folder, queue, files))
+                    frames.append(died(bronze_rows(spark, folder, queue, files)))
                     seen[queue] = new[-1].number
+            drop = since.files if anew else []
+            if drop:
+                had = spark.read.parquet(*table.paths(drop))
+                frames.append(had.drop("fault", "signature", "text"))
             if not frames:
                 return 0
-            letters = dead_letters(reduce(lambda a, b: a.unionByName(b), frames), schemas)
+            letters = signed(reduce(lambda a, b: a.unionByName(b), frames), schemas)
             staging = table.staging()
             write_files(letters, staging)
             added = table.take(staging, ROWS, "timestamp")
-            drop = since.files if anew else []
             table.commit(since, added, drop, {"schemas": known, "checkouts": seen})
             table.sweep()
-            return sum(file.rows for file in added)
+            return sum(file.rows for file in added) - sum(file.rows for file in drop)
 
     def read(self, spark: SparkSession) -> DataFrame | None:
         """All letters; None if there are none."""

@@ -93,6 +93,23 @@ def add_command(commands: Any) -> None:
     _where(triage)
     triage.add_argument("--json", action="store_true", help="answer in JSON, for programs")
     _replay_words(actions)
+    _action(actions, "gold", _gold, "figures for each queue and minute")
+    _audit_words(actions)
+    _upkeep_words(actions)
+    files = _action(
+        actions,
+        "files",
+        _files,
+        "name the files of a table, for any reader of Parquet",
+        examples(
+            "warren pipeline files /data/shop bronze orders",
+            "warren pipeline files /data/shop silver orders --part poison",
+            "warren pipeline files /data/shop gold minutes",
+        ),
+    )
+    files.add_argument("level", choices=("bronze", "silver", "gold"), metavar="LEVEL")
+    files.add_argument("name", metavar="NAME", help="a queue; of gold: minutes or letters")
+    files.add_argument("--part", default="rows", help="of silver: rows or poison (default: rows)")
     report = _action(actions, "report", _report, "draw all of it as one HTML file")
     report.add_argument("--out", metavar="FILE", help="default: report.html in the folder")
 
@@ -203,6 +220,65 @@ def _replay_words(actions: Any) -> None:
     )
     replay.add_argument("--again", action="store_true", help="also those that were sent before")
     replay.add_argument("--resume", metavar="ID", help="go on with a replay that was ended")
+
+
+def _audit_words(actions: Any) -> None:
+    audit = _action(
+        actions,
+        "audit",
+        _audit,
+        "tell what became of a message, or prove that none is missing",
+        examples(
+            "warren pipeline audit /data/shop --message-id 536365",
+            "warren pipeline audit /data/shop orders --sequence x-number --publisher app_id",
+        ),
+    )
+    audit.add_argument("queue", metavar="QUEUE", nargs="*", help="default: all archived ones")
+    what = audit.add_mutually_exclusive_group(required=True)
+    what.add_argument("--message-id", metavar="ID", help="tell its story")
+    what.add_argument(
+        "--sequence",
+        metavar="NAME",
+        help="header (or property) with the number that each publisher gives its messages",
+    )
+    audit.add_argument(
+        "--publisher",
+        metavar="NAME",
+        default="app_id",
+        help="property or header with the publisher's name (default: app_id)",
+    )
+    audit.add_argument(
+        "--together",
+        action="store_true",
+        help="messages of a publisher may be spread over the queues",
+    )
+
+
+def _upkeep_words(actions: Any) -> None:
+    _action(actions, "compact", _compact, "put small files of tables together (without Spark)")
+    keep = _action(
+        actions,
+        "keep",
+        _keep,
+        "take old days away (without Spark)",
+        examples(
+            "warren pipeline keep /data/shop --days 90",
+            "warren pipeline keep /data/shop --days 90 --bronze-days 30",
+        ),
+    )
+    keep.add_argument(
+        "--days",
+        metavar="N",
+        required=True,
+        type=checked(parse_count),
+        help="that tables of silver and gold keep",
+    )
+    keep.add_argument(
+        "--bronze-days",
+        metavar="N",
+        type=checked(parse_count),
+        help="that archives keep, of what all tables have read (default: everything)",
+    )
 
 
 def run(words: argparse.Namespace) -> int:
@@ -334,6 +410,82 @@ def _draw(folder: PipelineFolder, spark: Any, out: str | None) -> Path:
 
 def _text_or_file(text: str) -> str:
     return Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text
+
+
+def _gold(words: argparse.Namespace, folder: PipelineFolder) -> int:
+    from warren.pipeline.session import open_session
+
+    folder.check()
+    from warren.pipeline.gold import GoldTable
+
+    gold = GoldTable(folder)
+    changed = gold.update(open_session(folder.spark_log))
+    rows = sum(file.rows for file in gold.table.newest().files)
+    print(f"gold    {rows:,} minutes; {changed:,} queues had new messages")
+    return 0
+
+
+def _files(words: argparse.Namespace, folder: PipelineFolder) -> int:
+    from warren.pipeline.tables import Table
+    from warren.spark.archiving import archived_files
+
+    folder.check()
+    if words.level == "bronze":
+        files = [str(file) for file in archived_files(folder.bronze(words.name))]
+    elif words.level == "silver":
+        table = Table(folder.silver(words.name))
+        table.fixed()
+        files = table.files(words.part)
+    else:
+        table = Table(folder.gold / words.name)
+        table.fixed()
+        files = table.paths(table.newest().files)
+    for file in files:
+        print(file)
+    return 0
+
+
+def _compact(words: argparse.Namespace, folder: PipelineFolder) -> int:
+    from warren.pipeline.upkeep import compact
+
+    for name, before, after in compact(folder):
+        print(f"{name}: {before:,} files, now {after:,}")
+    return 0
+
+
+def _keep(words: argparse.Namespace, folder: PipelineFolder) -> int:
+    from warren.pipeline.upkeep import keep
+
+    for name, files, rows in keep(folder, words.days, words.bronze_days):
+        print(f"{name}: {rows:,} rows in {files:,} files taken away")
+    return 0
+
+
+def _audit(words: argparse.Namespace, folder: PipelineFolder) -> int:
+    from warren.pipeline.session import open_session
+
+    queues = folder.chosen(words.queue)
+    from warren.pipeline import audit
+    from warren.pipeline.words import moment_ms
+
+    spark = open_session(folder.spark_log)
+    if words.message_id is not None:
+        events = audit.story(spark, folder, words.message_id)
+        for event in events:
+            print(f"{moment_ms(event.ms)}  {event.what}")
+        return 0 if events else complain(f"no message {words.message_id!r} is archived", 1)
+    proofs = audit.prove(spark, folder, queues, words.sequence, words.publisher, words.together)
+    for proof in proofs:
+        place = f"{proof.queue}: " if proof.queue else ""
+        numbers = f"{proof.first} to {proof.last}" if proof.messages else "no numbers"
+        print(
+            f"{place}publisher {proof.publisher or '(unnamed)'}: {proof.messages:,} messages, "
+            f"{numbers}, {proof.missing:,} missing, {proof.doubles:,} doubles"
+            + (f", {proof.unnumbered:,} without a number" if proof.unnumbered else "")
+        )
+        for first, last in proof.gaps:
+            print(f"  missing: {first}" + (f" to {last}" if last != first else ""))
+    return 0 if proofs and all(proof.whole for proof in proofs) else 1
 
 
 # --- dead letters -------------------------------------------------------------------------------
