@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,13 +12,15 @@ from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from demo.orders import read_orders
+from demo.shop import KINDS, close, declare
+from demo.shop import main as shop_main
 from tests.spark.conftest import environment
 from tests.support.broker import Broker
 from tests.support.patience import patient
@@ -26,18 +29,20 @@ from warren.client import PERSISTENT, Connection, connect
 from warren.pipeline import plots, words
 from warren.pipeline.layout import PipelineError, PipelineFolder, file_name
 from warren.pipeline.replay import Plan, Selection, decide, plan_named, send, trail_files
+from warren.pipeline.silver import SilverTable
 from warren.pipeline.tables import Table
+from warren.pipeline.upkeep import compact, keep
+from warren.spark.archiving import archived_files, old_files
 from warren.spark.broker import Unconfirmed
 from warren.spark.schema import arrow_schema
+from warren.wire.amqp091.properties import Properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ORDERS = Path(__file__).resolve().parent.parent.parent / "demo" / "orders.csv"
-SCHEMA = (
-    "invoice string NOT NULL, customer string NOT NULL, country string, date timestamp, "
-    "lines array<struct<stock: string, description: string, quantity: int, price: decimal(12,4)>>"
-)
+ROOT = Path(__file__).resolve().parent.parent.parent
+ORDERS = ROOT / "demo" / "orders.csv"
+DOCS = ROOT / "docs"
 QUORUM = {"x-queue-type": "quorum"}
 
 
@@ -262,92 +267,20 @@ def test_letters_for_a_queue_that_is_not_there_wait_for_it(
 # --- the whole chain ----------------------------------------------------------------------------
 
 
-class Shop(NamedTuple):
-    """A shop whose orders go through a pipeline.
-
-    Attributes:
-        bodies: What was published, by message id; `wrong` how it was made wrong.
-    """
-
-    folder: Path
-    url: str
-    bodies: dict[str, bytes]
-    wrong: dict[str, str]
-
-    def command(self, action: str, *rest: str) -> list[str]:
-        return ["pipeline", action, str(self.folder), *rest]
-
-
-def spoiled(body: bytes, how: str) -> bytes:
-    """An order that a consumer cannot read."""
-    if how == "cut":
-        return body[:-5]
-    order = json.loads(body)
-    if how == "words":
-        order["lines"][0]["quantity"] = "six"
-    elif how == "nobody":
-        order["customer"] = None
-    return json.dumps(order).encode()
-
-
-def work(connection: Connection, queue: str) -> tuple[list[str], int]:
-    """Consume orders as a shop would: which were processed, and how many were rejected."""
-    channel = connection.channel()
-    processed: list[str] = []
-    rejected = 0
-    while (delivery := channel.get(queue)) is not None:
-        try:
-            order = json.loads(bytes(delivery.body))
-            assert order["customer"] is not None
-            assert all(isinstance(line["quantity"], int) for line in order["lines"])
-        except (ValueError, AssertionError):
-            channel.reject(delivery.delivery_tag, requeue=False)
-            rejected += 1
-        else:
-            channel.ack(delivery.delivery_tag)
-            processed.append(order["invoice"])
-    channel.close()
-    return processed, rejected
-
-
 @pytest.fixture(scope="module")
-def shop(
-    _shared_broker: Broker, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Shop]:
-    """Orders were published, one of them twice; what could not be read was rejected."""
-    url = _shared_broker.url
-    bodies: dict[str, bytes] = {}
-    wrong: dict[str, str] = {}
-    with connect(url) as connection:
-        channel = connection.channel()
-        channel.exchange_declare("shop", "topic", durable=True)
-        channel.exchange_declare("shop.dead", "fanout", durable=True)
-        dead = {**QUORUM, "x-dead-letter-exchange": "shop.dead"}
-        for name, arguments, exchange in (
-            ("shop.orders", dead, "shop"),
-            ("shop.copy", QUORUM, "shop"),
-            ("shop.letters", QUORUM, "shop.dead"),
-        ):
-            channel.queue_declare(name, durable=True, arguments=arguments)
-            channel.queue_bind(name, exchange, "#")
-        channel.confirm_select()
-        kinds = ("", "words", "", "cut", "nobody")
-        for number, order in enumerate(read_orders(ORDERS)):
-            how = kinds[number % len(kinds)]
-            body = spoiled(order.body(), how) if how else order.body()
-            bodies[order.invoice] = body
-            if how:
-                wrong[order.invoice] = how
-            for _ in range(2 if number == 0 else 1):
-                channel.publish("shop", "order.new", body, order.properties(), True)
-        assert channel.wait_for_confirms() == [] and len(set(wrong.values())) == 3
-        processed, rejected = work(connection, "shop.orders")
-        assert rejected == len(wrong) and len(processed) == len(bodies) - len(wrong) + 1
-        yield Shop(tmp_path_factory.mktemp("shop") / "p", url, bodies, wrong)
-        for name in ("shop.orders", "shop.copy", "shop.letters"):
-            channel.queue_delete(name)
-        for name in ("shop", "shop.dead"):
-            channel.exchange_delete(name)
+def shop(_shared_broker: Broker, spark: SparkSession) -> Iterator[str]:
+    """The URI of a broker that has the shop's queues, empty."""
+    with connect(_shared_broker.url) as connection:
+        declare(connection)
+        yield _shared_broker.url
+        close(connection)
+
+
+def commands(page: str) -> list[list[str]]:
+    """The commands of the first example of a page, each as its words."""
+    block = re.search(r"```sh\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+    assert block is not None
+    return [shlex.split(line) for line in block[1].splitlines()]
 
 
 class Outline(HTMLParser):
@@ -365,7 +298,7 @@ class Outline(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags[tag] += 1
         self.fetched += [str(value) for name, value in attrs if name in ("src", "href")]
-        if tag not in ("meta", "path", "rect", "br"):
+        if tag not in ("meta", "br"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -387,24 +320,38 @@ class Outline(HTMLParser):
 @pytest.mark.process
 @pytest.mark.timeout(patient(600))
 def test_poison_is_found_mended_and_sent_again_and_the_report_says_so(
-    shop: Shop, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+    shop: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def said(action: str, *rest: str, status: int = 0) -> str:
-        assert main(shop.command(action, *rest)) == status
+    orders = read_orders(ORDERS)
+    wrong = Counter(how for how in (KINDS * len(orders))[: len(orders)] if how)
+    folder = tmp_path / "p"
+
+    def said(words: list[str], status: int = 0) -> str:
+        """Run a command of the page, on this broker and in a folder of the test's."""
+        words = [str(folder) if word == "build/shop" else word for word in words]
+        if words[1:3] == ["-m", "demo.shop"]:
+            assert shop_main([*words[3:], "--uri", shop]) == status
+        else:
+            asks = words[2] in ("bronze", "run", "replay")
+            assert main([*words[1:], *(("--uri", shop) if asks else ())]) == status
         return capsys.readouterr().out
 
-    uri = ("--uri", shop.url)
-    orders, wrong = len(shop.bodies), Counter(shop.wrong.values())
-    out = said("bronze", "shop.copy", "shop.letters", *uri)
-    assert f"shop.copy: {orders + 1} messages" in out
-    out = said("silver", "--schema", SCHEMA)
-    kept = orders - sum(wrong.values())
-    assert (
-        f"shop.copy: {orders + 1} read, {kept} kept, 1 doubles, {sum(wrong.values())} poison" in out
-    )
-    assert "shop.copy: 0 read" in said("silver"), "nothing comes twice"
+    prepare, opened, run, triage, dry_run, replay, worked, report = commands("pipeline.md")
+    assert prepare == ["tools/prepare", "spark"]
+    rejected = sum(wrong.values())
+    assert f"{len(orders)} orders published, {rejected} of them wrong" in said(opened)
+    out = said(run)
+    kept = len(orders) - rejected
+    assert f"bronze  shop.copy: {len(orders) + 1} messages" in out
+    assert f"shop.copy: {len(orders) + 1} read, {kept} kept, 1 doubles, {rejected} poison" in out
+    silver = [*run[:2], "silver", "build/shop"]
+    assert "shop.copy: 0 read" in said(silver), "nothing comes twice"
 
-    groups = {row["signature"]: row for row in json.loads(said("triage", "--json"))}
+    page = (DOCS / "pipeline.md").read_text()
+    said_groups = [
+        line.split()[1:] for line in page.splitlines() if "rejected  shop.orders" in line
+    ]
+    groups = {row["signature"]: row for row in json.loads(said([*triage, "--json"]))}
     assert {name: row["letters"] for name, row in groups.items()} == {
         "field lines[].quantity: not an int": wrong["words"],
         "not a JSON object": wrong["cut"],
@@ -412,37 +359,35 @@ def test_poison_is_found_mended_and_sent_again_and_the_report_says_so(
     }
     row = groups["not a JSON object"]
     assert (row["reason"], row["queue"], row["exchange"]) == ("rejected", "shop.orders", "shop")
+    assert len(said_groups) == len(groups), "the page shows them"
 
-    chosen = (
-        "--where",
-        "signature LIKE '%quantity%'",
-        "--set",
-        "value=replace(text, '\"six\"', '6')",
-    )
-    out = said("replay", *chosen, "--dry-run", *uri)
+    out = said(dry_run)
     assert f"{wrong['words']} letters would be sent" in out and '"quantity": 6' in out
     assert "do not fit" not in out
-    with connect(shop.url) as connection:
+    with connect(shop) as connection:
         assert connection.channel().queue_declare("shop.orders", passive=True).messages == 0
-        out = said("replay", *chosen, *uri)
-        replay = re.search(r"replay (\S+):", out)
-        assert replay and f"{wrong['words']} of {wrong['words']} letters sent" in out
-        assert "no letters to send" in said("replay", *chosen, *uri)
-        delivery = connection.channel().get("shop.orders")
+    out = said(replay)
+    replayed = re.search(r"replay (\S+):", out)
+    assert replayed and f"{wrong['words']} of {wrong['words']} letters sent" in out
+    assert "no letters to send" in said(replay)
+    with connect(shop) as connection:
+        channel = connection.channel()
+        delivery = channel.get("shop.orders")
         assert delivery is not None
-        sent = delivery.properties
-        assert b"x-replay-of" in sent and b"x-death" not in sent, "it begins anew"
-        connection.channel()
-    with connect(shop.url) as connection:
-        processed, rejected = work(connection, "shop.orders")
-    assert rejected == 0
-    assert sorted(processed) == sorted(i for i, how in shop.wrong.items() if how == "words")
+        assert b"x-replay-of" in delivery.properties and b"x-death" not in delivery.properties
+        channel.reject(delivery.delivery_tag, requeue=True)
+        channel.close()
+    assert f"{wrong['words']} orders processed, 0 rejected" in said(worked)
 
-    said("report")
-    page = Outline((shop.folder / "report.html").read_text())
+    story = said([*silver[:2], "audit", "build/shop", "--message-id", row["example"]])
+    assert "taken by queue 'shop.copy'" in story and "poison (not a JSON object)" in story
+    assert "died in queue 'shop.orders' (rejected)" in story
+
+    said(report)
+    page = Outline((folder / "report.html").read_text())
     left = wrong["cut"] + wrong["nobody"]
     assert f"{left} dead letters are not sent again" in page.text
-    assert replay[1] in page.text and "replace(text" in page.text
+    assert replayed[1] in page.text and "replace(text" in page.text
     assert page.fetched == [] and not page.open and page.tags["script"] == 0
     assert page.tags["figure"] >= 4 and page.tags["title"] > 1
 
@@ -450,11 +395,15 @@ def test_poison_is_found_mended_and_sent_again_and_the_report_says_so(
 @pytest.mark.spark
 @pytest.mark.process
 def test_wrong_words_of_spark_are_one_clear_line(
-    shop: Shop, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+    shop: str, connection: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(shop.command("bronze", "shop.letters", "--uri", shop.url))
+    folder = str(tmp_path / "p")
+    headers = Properties(headers={"x-death": [{"reason": "rejected", "queue": "shop.orders"}]})
+    channel = connection.channel()
+    channel.publish_many("", "shop.letters", [b"{}"], headers.encode())
+    assert main(["pipeline", "bronze", folder, "shop.letters", "--uri", shop]) == 0
     capsys.readouterr()
-    for rest, expected in (
+    for (action, *rest), expected in (
         (("triage", "--where", "colour = 1"), "wrong condition: [UNRESOLVED_COLUMN"),
         (("triage", "--where", "reason ="), "wrong condition: "),
         (("replay", "--set", "value=nosuch(text)"), "wrong expression: [UNRESOLVED_ROUTINE"),
@@ -462,9 +411,66 @@ def test_wrong_words_of_spark_are_one_clear_line(
         (("replay", "--resume", "x"), "no replay 'x'"),
         (("silver", "--schema", "invoice strin"), "no schema: "),
         (("silver", "nowhere"), "no archive of queue 'nowhere'"),
+        (("files", "silver", "shop.letters"), "is no table of a pipeline"),
+        (("audit", "--message-id", "x"), "no message 'x' is archived"),
     ):
-        assert main(shop.command(*rest)) == 1, rest
+        assert main(["pipeline", action, folder, *rest]) == 1, rest
         error = capsys.readouterr().err
         assert expected in error and error.count("\n") == 1, error
-    assert main(["pipeline", "triage", str(shop.folder / "none")]) == 1
+    assert main(["pipeline", "triage", str(tmp_path / "none")]) == 1
     assert "is no pipeline" in capsys.readouterr().err
+
+
+@pytest.mark.spark
+@pytest.mark.process
+def test_a_sequence_proves_that_nothing_is_missing(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    channel = connection.channel()
+    channel.confirm_select()
+    for app, number in [("a", 1), ("b", 1), ("a", 2), ("a", 6), ("b", 2), ("a", 6), ("b", None)]:
+        headers = {} if number is None else {"X-Number": number}
+        channel.publish("", queue, b"", Properties(app_id=app, headers=headers).encode(), True)
+    assert channel.wait_for_confirms() == []
+    folder = PipelineFolder(tmp_path / "p")
+    assert main(["pipeline", "bronze", str(folder.path), queue, "--uri", broker.url]) == 0
+    from warren.pipeline.audit import prove
+
+    a, b = prove(spark, folder, [queue], "x-number")
+    assert a == (queue, "a", 4, 1, 6, 3, 1, [(3, 5)], 0) and not a.whole
+    assert b == (queue, "b", 2, 1, 2, 0, 0, [], 1) and not b.whole
+    assert b._replace(unnumbered=0).whole
+
+
+@pytest.mark.spark
+@pytest.mark.process
+def test_upkeep_changes_no_figure(
+    spark: SparkSession,
+    broker: Broker,
+    connection: Connection,
+    queue: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = PipelineFolder(tmp_path / "p")
+    words = ["pipeline", "bronze", str(folder.path), queue, "--uri", broker.url]
+    for first in (0, 3):
+        bodies = [b'{"n": %d}' % number for number in range(first, first + 3)]
+        connection.channel().publish_many("", queue, bodies, PERSISTENT)
+        assert main(words) == 0
+        assert main(["pipeline", "silver", str(folder.path), "--schema", "n int"]) == 0
+    table = SilverTable(folder, queue)
+    assert len(table.table.files()) == 2
+    assert [each.after for each in compact(folder)] == [1] and len(table.table.files()) == 1
+    rows = table.read(spark)
+    assert rows is not None and sorted(r.n for r in rows.select("body.n").collect()) == [*range(6)]
+
+    assert keep(folder, days=1, bronze_days=1) == [], "nothing is old"
+    files = archived_files(folder.bronze(queue))
+    gone = keep(folder, days=-1, bronze_days=-1)
+    assert [(each.files, each.rows) for each in gone] == [(1, 3), (1, 6)], "the newest batch stays"
+    assert archived_files(folder.bronze(queue)) == files[1:] and files[0].exists()
+    assert old_files(folder.bronze(queue)) == files[:1]
+    assert table.read(spark) is None
+    connection.channel().publish_many("", queue, [b'{"n": 6}'], PERSISTENT)
+    assert main(words) == 0 and len(archived_files(folder.bronze(queue))) == 2
