@@ -154,6 +154,7 @@ ADMIN_MAY_IMPORT: dict[str, set[str]] = {
         "client",
         "config",
         "protocols",
+        "pipeline",
         "queue_types",
         "spark.archiving",
         "spark.settling",

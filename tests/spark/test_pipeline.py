@@ -132,10 +132,10 @@ def test_axes_have_round_steps_and_hold_all_times() -> None:
 
 def test_plots_break_lines_where_nothing_is_known() -> None:
     axis = plots.axis_of(0, 5 * 60_000)
-    series = [plots.Series("p50", [1.0, None, 2.0, 3.0, None, None])]
+    series = [plots.PlotSeries("p50", [1.0, None, 2.0, 3.0, None, None])]
     plot = plots.lines("Age", "", axis, series, plots.Unit(words.span))
     assert plot.marks[0].path.count("M") == 2 and len(plot.rows) == 3
-    stacked = [plots.Series("a", [1.0] * 6), plots.Series("b", [0.0] * 6)]
+    stacked = [plots.PlotSeries("a", [1.0] * 6), plots.PlotSeries("b", [0.0] * 6)]
     plot = plots.bars("Messages", "", axis, stacked, plots.Unit(words.count))
     assert plot.names == [("a", "6"), ("b", "0")] and plot.marks[1].path == ""
 

@@ -72,14 +72,14 @@ class Axis(NamedTuple):
         raise AssertionError(self.minutes)
 
 
-class Series(NamedTuple):
+class PlotSeries(NamedTuple):
     """Values by slot; None where nothing is known."""
 
     name: str
     values: list[float | None]
 
 
-class Mark(NamedTuple):
+class PlotMark(NamedTuple):
     """One shape: a bar or a line.
 
     Attributes:
@@ -118,7 +118,7 @@ class Plot(NamedTuple):
     title: str
     note: str
     kind: str
-    marks: list[Mark]
+    marks: list[PlotMark]
     hits: list[Hit]
     levels: list[str]
     times: list[str]
@@ -153,13 +153,13 @@ def ceiling(value: float, base: float = 10.0) -> float:
     )
 
 
-def bars(title: str, note: str, axis: Axis, series: Sequence[Series], unit: Unit) -> Plot:
-    """Series stacked on each other, a bar for each slot."""
+def bars(title: str, note: str, axis: Axis, series: Sequence[PlotSeries], unit: Unit) -> Plot:
+    """PlotSeries stacked on each other, a bar for each slot."""
     heights = [sum(one.values[slot] or 0.0 for one in series) for slot in range(axis.slots)]
     top = ceiling(max(heights, default=0.0), unit.base)
     width = WIDTH / axis.slots
     gap = min(width * 0.15, 2.0)
-    marks: list[Mark] = []
+    marks: list[PlotMark] = []
     floors = [0.0] * axis.slots
     for place, one in enumerate(series, 1):
         parts: list[str] = []
@@ -169,17 +169,17 @@ def bars(title: str, note: str, axis: Axis, series: Sequence[Series], unit: Unit
                 x, h = slot * width + gap / 2, value / top * HEIGHT
                 parts.append(f"M{x:.1f} {y:.2f}h{width - gap:.1f}v{h:.2f}h{gap - width:.1f}z")
                 floors[slot] += value
-        marks.append(Mark(place, "".join(parts)))
+        marks.append(PlotMark(place, "".join(parts)))
     totals = [(one.name, unit.words(sum(value or 0.0 for value in one.values))) for one in series]
     return _plot(title, note, "bars", axis, series, marks, top, totals, unit)
 
 
-def lines(title: str, note: str, axis: Axis, series: Sequence[Series], unit: Unit) -> Plot:
+def lines(title: str, note: str, axis: Axis, series: Sequence[PlotSeries], unit: Unit) -> Plot:
     """A line for each series, broken where nothing is known."""
     known = [value for one in series for value in one.values if value is not None]
     top = ceiling(max(known, default=0.0), unit.base)
     width = WIDTH / axis.slots
-    marks = [Mark(place, _line(one, top, width)) for place, one in enumerate(series, 1)]
+    marks = [PlotMark(place, _line(one, top, width)) for place, one in enumerate(series, 1)]
     peaks = [
         (
             one.name,
@@ -190,7 +190,7 @@ def lines(title: str, note: str, axis: Axis, series: Sequence[Series], unit: Uni
     return _plot(title, note, "lines", axis, series, marks, top, peaks, unit)
 
 
-def _line(series: Series, top: float, width: float) -> str:
+def _line(series: PlotSeries, top: float, width: float) -> str:
     """A path through the middles of slots; a value between gaps is a dash as wide as its slot."""
     path: list[str] = []
     begun = False
@@ -215,8 +215,8 @@ def _plot(
     note: str,
     kind: str,
     axis: Axis,
-    series: Sequence[Series],
-    marks: list[Mark],
+    series: Sequence[PlotSeries],
+    marks: list[PlotMark],
     top: float,
     totals: list[tuple[str, str]],
     unit: Unit,

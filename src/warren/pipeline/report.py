@@ -20,7 +20,7 @@ from warren.pipeline import plots, words
 from warren.pipeline.gold import GoldTable
 from warren.pipeline.layout import PipelineFolder, replace_text
 from warren.pipeline.letters import died_at, grouped
-from warren.pipeline.plots import SERIES_MAX, Axis, Plot, Series, Unit
+from warren.pipeline.plots import SERIES_MAX, Axis, Plot, PlotSeries, Unit
 from warren.pipeline.replay import Plan, plans
 from warren.pipeline.silver import POISON, SilverTable
 from warren.pipeline.triage import Triage
@@ -322,7 +322,7 @@ def _plots(facts: ReportFacts) -> list[Plot]:
     return drawn
 
 
-def _by_name(axis: Axis, rows: Iterable[dict[str, Any]], name: str, value: str) -> list[Series]:
+def _by_name(axis: Axis, rows: Iterable[dict[str, Any]], name: str, value: str) -> list[PlotSeries]:
     """Sums by slot, of the largest names and of all others together."""
     found: defaultdict[str, list[float | None]] = defaultdict(lambda: [0.0] * axis.slots)
     for row in rows:
@@ -331,18 +331,18 @@ def _by_name(axis: Axis, rows: Iterable[dict[str, Any]], name: str, value: str) 
         slots[slot] = (slots[slot] or 0.0) + row[value]
     order = sorted(found, key=lambda one: -sum(v or 0.0 for v in found[one]))
     shown = order if len(order) <= SERIES_MAX else order[: SERIES_MAX - 1]
-    series = [Series(one, found[one]) for one in shown]
+    series = [PlotSeries(one, found[one]) for one in shown]
     rest = order[len(shown) :]
     if rest:
         sums = [sum(found[one][slot] or 0.0 for one in rest) for slot in range(axis.slots)]
-        series.append(Series(f"{len(rest)} {_REST}", list(sums)))
+        series.append(PlotSeries(f"{len(rest)} {_REST}", list(sums)))
     return series
 
 
-def _percentiles(axis: Axis, rows: Iterable[dict[str, Any]], name: str) -> list[Series]:
+def _percentiles(axis: Axis, rows: Iterable[dict[str, Any]], name: str) -> list[PlotSeries]:
     """The highest of each percentile by slot, over all queues."""
     series = {
-        at: Series(at if at == "max" else f"p{at}", [None] * axis.slots)
+        at: PlotSeries(at if at == "max" else f"p{at}", [None] * axis.slots)
         for at in ("50", "95", "99")
     }
     for row in rows:

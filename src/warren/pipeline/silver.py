@@ -63,7 +63,7 @@ class SilverRun(NamedTuple):
     poison: int
 
     def plus(self, other: SilverRun) -> SilverRun:
-        """Both together."""
+        """What two runs did together."""
         return SilverRun(self.queue, *(a + b for a, b in zip(self[1:], other[1:], strict=True)))
 
 
@@ -92,22 +92,21 @@ def judged(rows: DataFrame, schema: StructType) -> DataFrame:
         for fault in _faults(field, F.col("_parsed"), F.col("_fields"), "")
     ]
     corrupt = F.col("_parsed").getField(_CORRUPT).isNotNull()
+    first = F.coalesce(*faults, F.when(corrupt, F.lit("a nested field does not fit")))
+    told = found.withColumn("_fault", first)  # once: there are many expressions in it
     reason = (
         F.when(F.length("value") == 0, F.lit("empty body"))
         .when(F.col("_text").isNull(), F.lit("not UTF-8"))
         .when(F.col("_fields").isNull(), F.lit("not a JSON object"))
-        .when(corrupt | F.coalesce(*faults, F.lit(None)).isNotNull(), F.lit("not of the schema"))
+        .when(F.col("_fault").isNotNull(), F.lit("not of the schema"))
     )
-    detail = F.when(
-        F.col("_fields").isNotNull(),
-        F.coalesce(*faults, F.when(corrupt, F.lit("a nested field does not fit"))),
-    )
+    detail = F.when(F.col("_fields").isNotNull(), F.col("_fault"))
     body = F.struct(*[F.col("_parsed").getField(f.name).alias(f.name) for f in schema.fields])
     return (
-        found.withColumn("reason", reason)
+        told.withColumn("reason", reason)
         .withColumn("detail", detail)
         .withColumn("body", body)
-        .drop("_text", "_parsed", "_fields")
+        .drop("_text", "_parsed", "_fields", "_fault")
     )
 
 
@@ -200,7 +199,10 @@ def schema_of(text: str) -> StructType:
         PipelineError: It is none.
     """
     try:
-        return StructType.fromDDL(text)
+        found = StructType.fromDDL(text)
+        if isinstance(found, StructType) and found.fields:
+            return found
+        raise PipelineError(f"no schema: {text!r} has no fields")
     except (PySparkException, ValueError) as error:
         raise PipelineError(f"no schema: {first_line(error)}") from None
 

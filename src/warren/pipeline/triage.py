@@ -133,7 +133,7 @@ class Triage:
             unfit = None
             schemas = silver_schemas(self._folder)
             if schemas:
-                unfit = with_fault(rows, schemas).where("fault IS NOT NULL").count()
+                unfit = with_fault(rows, schemas).agg(F.count("fault")).collect()[0][0]
         finally:
             rows.unpersist()
         return DryRun(

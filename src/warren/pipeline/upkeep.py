@@ -26,7 +26,7 @@ _LARGE_BYTES: Final = 128 * 1024 * 1024
 _DAY_MS: Final = 86_400_000
 
 
-class Kept(NamedTuple):
+class TakenAway(NamedTuple):
     """What was taken away.
 
     Attributes:
@@ -39,7 +39,7 @@ class Kept(NamedTuple):
     rows: int
 
 
-class Compacted(NamedTuple):
+class CompactedTable(NamedTuple):
     """What a table was made of, and is."""
 
     name: str
@@ -60,13 +60,13 @@ def tables(folder: PipelineFolder) -> Iterator[tuple[str, str, Table]]:
             yield lock, column, table
 
 
-def compact(folder: PipelineFolder) -> list[Compacted]:
+def compact(folder: PipelineFolder) -> list[CompactedTable]:
     """Put small files of tables together, in the order of their times.
 
     Raises:
         PipelineError: Another process writes one of them.
     """
-    done: list[Compacted] = []
+    done: list[CompactedTable] = []
     for lock, column, table in tables(folder):
         with folder.writing(lock):
             since = table.newest()
@@ -81,7 +81,7 @@ def compact(folder: PipelineFolder) -> list[Compacted]:
             table.sweep()
             name = str(table.folder.relative_to(folder.path))
             before = len(since.files) + sum(len(group) - 1 for group in _groups(small))
-            done.append(Compacted(name, before, len(since.files)))
+            done.append(CompactedTable(name, before, len(since.files)))
     return done
 
 
@@ -114,7 +114,7 @@ def _merged(table: Table, files: list[TableFile], column: str) -> list[TableFile
     return table.take(staging, files[0].part, column)
 
 
-def keep(folder: PipelineFolder, days: float, bronze_days: float | None = None) -> list[Kept]:
+def keep(folder: PipelineFolder, days: float, bronze_days: float | None = None) -> list[TakenAway]:
     """Take away what is older than some days; files that are in part younger stay.
 
     Args:
@@ -125,7 +125,7 @@ def keep(folder: PipelineFolder, days: float, bronze_days: float | None = None) 
         PipelineError: Another process writes one of them.
     """
     now_ms = int(time.time() * 1000)
-    done: list[Kept] = []
+    done: list[TakenAway] = []
     if bronze_days is not None:
         with folder.writing("bronze"):
             before_ms = now_ms - int(bronze_days * _DAY_MS)
@@ -139,11 +139,11 @@ def keep(folder: PipelineFolder, days: float, bronze_days: float | None = None) 
                 table.commit(since, [], drop=old)
             table.sweep()
             name = str(table.folder.relative_to(folder.path))
-            done.append(Kept(name, len(old), sum(file.rows for file in old)))
+            done.append(TakenAway(name, len(old), sum(file.rows for file in old)))
     return [each for each in done if each.files]
 
 
-def _keep_archive(folder: PipelineFolder, queue: str, before_ms: int) -> Kept:
+def _keep_archive(folder: PipelineFolder, queue: str, before_ms: int) -> TakenAway:
     archive = folder.bronze(queue)
     for file in old_files(archive):
         if file.stat().st_mtime < time.time() - KEPT_SECONDS:
@@ -158,7 +158,7 @@ def _keep_archive(folder: PipelineFolder, queue: str, before_ms: int) -> Kept:
     for batch in gone:
         os.utime(batch.file)  # From now on readers have time to end.
     name = str(archive.relative_to(folder.path))
-    return Kept(name, len(gone), sum(batch.rows for batch in gone))
+    return TakenAway(name, len(gone), sum(batch.rows for batch in gone))
 
 
 def _last_ms(file: Path) -> int:

@@ -505,7 +505,9 @@ def _triage(words: argparse.Namespace, folder: PipelineFolder) -> int:
     if not groups:
         print("no dead letters")
         return 0
-    rows = [("letters", "sent again", "reason", "queue", "exchange", "newest", "signature")]
+    rows: list[Sequence[str]] = [
+        ("letters", "sent again", "reason", "queue", "exchange", "newest", "signature")
+    ]
     for group in groups:
         rows.append(
             (
