@@ -154,7 +154,7 @@ def ceiling(value: float, base: float = 10.0) -> float:
 
 
 def bars(title: str, note: str, axis: Axis, series: Sequence[PlotSeries], unit: Unit) -> Plot:
-    """PlotSeries stacked on each other, a bar for each slot."""
+    """Series stacked on each other, a bar for each slot."""
     heights = [sum(one.values[slot] or 0.0 for one in series) for slot in range(axis.slots)]
     top = ceiling(max(heights, default=0.0), unit.base)
     width = WIDTH / axis.slots
