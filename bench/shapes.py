@@ -1,14 +1,14 @@
 """What a message costs the broker in the shapes of applications, of two builds in turns.
 
     python -m bench.shapes NAME=PYTHON [NAME=PYTHON ...] [--nodes 1] [--only REGEX]
-                           [--seconds 3] [--runs 3]
+                           [--seconds 3] [--runs 3] [--feed NAME]
 
 Each PYTHON has a build of Warren installed, and a broker of it is started, of so many nodes, which
 goes on through all runs. A row is one call of the load generator (`bench/peer tools` builds it)
 against each broker in turn, the order changed with each run. Processor time is that of the broker's
 processes, user and system, in the middle of the run, a message: one that is only published counts
 half, and one that is only consumed does. Shown is the run with the median of it, and the lowest and
-highest.
+highest. `--feed` names a build whose broker tells what becomes of messages in an events feed.
 """
 
 from __future__ import annotations
@@ -64,6 +64,8 @@ class Target:
         self, name: str, python: str, folder: Path, runner: Sequence[str] = (), nodes: int = 1
     ) -> None:
         self.name = name
+        self.python = python
+        self.folder = folder
         self.addresses: list[str] = []
         self.processes: list[subprocess.Popen[bytes]] = []
         secret = folder / f"{name}.secret"
@@ -81,6 +83,12 @@ class Target:
             self._await(port)
             self.addresses.append(f"{HOST}:{port}")
             join = join or ["--join", f"{HOST}:{cluster_port}"]
+
+    def tell(self) -> None:
+        """Have what becomes of messages told of in a feed, which keeps little of it."""
+        command = [self.python, "-m", "warren", "feed", "enable", "--max-bytes", "100000000"]
+        folder = self.folder / f"{self.name}0"
+        subprocess.run([*command, "--data-dir", str(folder)], cwd=self.folder, check=True)
 
     def _await(self, port: int) -> None:
         until = time.monotonic() + START_SECONDS_MAX
@@ -150,6 +158,7 @@ def main() -> int:
     parser.add_argument("--only", default=".", help="rows whose names this is found in")
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--feed", action="append", default=[], metavar="NAME")
     words = parser.parse_args()
     if not LOADGEN.exists():
         print("bench.shapes: no load generator; `bench/peer tools` builds it", file=sys.stderr)
@@ -160,6 +169,8 @@ def main() -> int:
             for build in words.builds:
                 name, _, python = build.partition("=")
                 targets.append(Target(name, python, Path(folder), nodes=words.nodes))
+                if name in words.feed:
+                    targets[-1].tell()
             for row, load in ROWS.items():
                 if not re.search(words.only, row):
                     continue

@@ -22,6 +22,7 @@ from warren.__main__ import main
 from warren.admin.cli import asking
 from warren.admin.service.rows import MemberChange
 from warren.config.config import CLUSTER_PORT_DEFAULT
+from warren.spark.feed import decode
 
 SECONDS_MAX = patient(30)
 
@@ -108,6 +109,34 @@ def test_a_broker_at_work_without_a_client(asked: Broker) -> None:
     assert "accepting AMQP connection 127.0.0.1:" in log
     assert "user 'guest' authenticated and granted access to vhost '/'" in log
     assert "(vhost '/', user 'guest', after 0 s)" in log
+
+
+def test_an_events_feed_is_turned_on_read_and_turned_off(asked: Broker) -> None:
+    uri = ["--uri", f"amqp://{HOST}:{asked.port}"]
+    node = ["--data-dir", str(asked.data_dir)]
+    assert said(warren("feed", *node, "list")) == "no events feeds\n"
+    assert said(warren("feed", *node, "enable", "--pattern", "^ord")) == ""
+    (row,) = json.loads(said(warren("feed", "--json", *node, "list")))
+    assert row == {"vhost": "/", "queue": "warren.feed", "pattern": "^ord"}
+    said(warren("declare", *uri, "orders"))
+    said(warren("publish", *uri, "orders", "three carrots"))
+    said(warren("get", *uri, "orders"))
+    connection = pika.BlockingConnection(pika.ConnectionParameters(HOST, asked.port))
+    channel = connection.channel()
+    told: list[str] = []
+
+    def all_told() -> bool:
+        _, _, body = channel.basic_get("warren.feed", auto_ack=True)
+        if body is not None:
+            rows = decode(body).to_pylist()
+            told.extend(row["event"] for row in rows if row["first_offset"] == 0)
+        return told == ["leading", "published", "confirmed", "delivered", "acked"]
+
+    eventually(all_told, SECONDS_MAX)
+    connection.close()
+    assert said(warren("feed", *node, "disable")) == ""
+    assert "vhost '/' has no events feed" in said(warren("feed", *node, "disable"), 1)
+    assert "a number of 1 or more" in said(warren("feed", *node, "enable", "--max-bytes", "x"), 2)
 
 
 def test_the_log_says_who_comes_and_goes(make_broker: Callable[..., Broker]) -> None:

@@ -101,6 +101,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "set_parameter": {"vhost": "v", **LIMITS, "value": '{"max-queues": 9}'},
     "list_parameters": {"vhost": "v"},
     "clear_parameter": {"vhost": "v", **LIMITS},
+    "enable_feed": {"vhost": "v", "queue": "f"},
+    "list_feeds": {"vhost": "v"},
+    "disable_feed": {"vhost": "v"},
     "set_global_parameter": {"name": "colour", "value": '"blue"'},
     "list_global_parameters": {},
     "clear_global_parameter": {"name": "colour"},
@@ -205,7 +208,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 NEED_PERMISSIONS = (
     *("declare_exchange", "delete_exchange", "declare_queue", "delete_queue", "purge_queue"),
-    *("bind", "unbind"),
+    *("bind", "unbind", "enable_feed"),
 )
 """What a user needs permissions for in the vhost, an administrator, too."""
 
@@ -234,10 +237,10 @@ READS_OF_MONITORS = {
     *("certificates", "tls_support"),
 }
 
-READS_OF_POLICYMAKERS = {"list_parameters", "list_global_parameters"}
+READS_OF_POLICYMAKERS = {"list_parameters", "list_global_parameters", "list_feeds"}
 
 AS_IT_IS: dict[str, dict[str, Any]] = {
-    name: {} for name in ("list_exchanges", "list_bindings", "list_parameters")
+    name: {} for name in ("list_exchanges", "list_bindings", "list_parameters", "list_feeds")
 }
 """Requests for where nothing was made."""
 

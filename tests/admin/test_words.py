@@ -92,10 +92,10 @@ def test_examples_are_right() -> None:
     """Every example of the help can be parsed as it stands."""
     import shlex
 
-    from warren.admin.cli import access, client, cluster, policies, queues, status
+    from warren.admin.cli import access, client, cluster, feed, policies, queues, status
 
     texts = [cli.EXAMPLES, cli.SERVER_EXAMPLES]
-    texts += [module.EXAMPLES for module in (cluster, policies, queues, status)]
+    texts += [module.EXAMPLES for module in (cluster, feed, policies, queues, status)]
     texts += [
         access.USER_EXAMPLES,
         access.VHOST_EXAMPLES,

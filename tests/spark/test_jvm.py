@@ -21,6 +21,8 @@ from tests.support.broker import Broker
 from tests.support.patience import patient
 from warren.client import PERSISTENT, ChannelException, Connection
 from warren.client.table import Tables
+from warren.queues.feed_block import DROPPED, NO_REASON, PUBLISHED, FeedBlock
+from warren.spark import feed
 from warren.spark.archive import Archive
 
 if TYPE_CHECKING:
@@ -94,6 +96,24 @@ def test_queries_that_read_only_a_part(
     assert "value" not in lean.columns
     assert lean.where("offset >= 90").count() == 10
     assert lean.selectExpr("max(timestamp) > current_timestamp() - interval 1 hour").head()[0]
+
+
+def test_blocks_of_an_events_feed_are_rows(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str
+) -> None:
+    block = FeedBlock("/", "n@h")
+    place = block.queue("orders", 7)
+    block.row(PUBLISHED, NO_REASON, 1_700_000_000_123, place, 40, 3, 300, -1, -1)
+    block.row(DROPPED, 1, 1_700_000_000_456, place, 41, 1, -1, -1, -1)
+    body = block.encode(4, 1, 0)
+    assert connection.channel().publish_many("", queue, [body], PERSISTENT) == []
+    rows = table(spark, broker, queue)
+    (published, dropped) = feed.events(rows).orderBy("time").collect()
+    assert (published.event, published.first_offset, published["count"]) == ("published", 40, 3)
+    assert (dropped.event, dropped.reason, dropped.incarnation) == ("dropped", "expired", 7)
+    assert published.time.timestamp() == pytest.approx(1_700_000_000.123, abs=1e-6)
+    each = feed.events(rows, explode=True).where("offset = 41").orderBy("time").collect()
+    assert [(row.event, row.bytes) for row in each] == [("published", 100), ("dropped", None)]
 
 
 def test_an_empty_queue_is_an_empty_table(spark: SparkSession, broker: Broker, queue: str) -> None:

@@ -22,6 +22,8 @@ Parameters: TypeAlias = dict[ParameterKey, bytes]
 
 CLUSTER_NAME: Final = "cluster_name"
 """The parameter of the whole cluster that names it."""
+FEED: Final = "warren-feed"
+"""The component of what says that a vhost has an events feed (`metadata.feeds`)."""
 VALUE_BYTES_MAX: Final = 65_536
 PARAMETERS_MAX: Final = 4_096
 
@@ -36,6 +38,8 @@ def apply_parameter(
         outcome.changed = True
     elif parameters.pop(key, None) is not None:
         outcome.changed = True
+    # Queues hear of a feed with what policies say of them.
+    outcome.policies_changed = outcome.changed and command.component == FEED
 
 
 def drop_of_vhost(parameters: Parameters, vhost: str) -> None:

@@ -24,6 +24,7 @@ from warren.metadata.outcome import Outcome
 from warren.metadata.plain_tables import as_table
 from warren.metadata.policies import chosen
 from warren.metadata.tables import PolicyRecord, QueueRecord, VhostRecord
+from warren.node.feeds import Feeds
 from warren.node.loop import Loop
 from warren.node.own_messages import OwnMessages
 from warren.ports import Work
@@ -36,6 +37,8 @@ TURN_EVENTS: Final = 256
 """So many are told of in one turn: some milliseconds."""
 WAITING_MAX: Final = 16_384
 """Of what happens while so many wait, nothing is told."""
+
+NO_CONSUMER: Final = -1
 
 CHANGES_MAX: Final = 64
 """So many changes of policies wait until the queues they are about are told of."""
@@ -64,11 +67,14 @@ class NodeEvents(Work):
         missed: How many were not told of, because too many waited.
     """
 
-    def __init__(self, loop: Loop, metadata: MetadataMachine, messages: OwnMessages) -> None:
+    def __init__(
+        self, loop: Loop, metadata: MetadataMachine, messages: OwnMessages, feeds: Feeds
+    ) -> None:
         self.missed: i64 = 0
         self._loop: Loop = loop
         self._metadata: MetadataMachine = metadata
         self._messages: OwnMessages = messages
+        self._feeds: Feeds = feeds
         self._node: str = loop.settings.node_name
         self._vhost: str = loop.settings.default_vhost
         self._waiting: deque[NodeEvent] = deque()
@@ -77,6 +83,10 @@ class NodeEvents(Work):
         self._policies: PolicyQueues = PolicyQueues(loop, self)
 
     def on(self) -> bool:
+        """Whether anybody wants to know what happens: an event exchange, or a feed."""
+        return self._feeds.on() or self.exchange_on()
+
+    def exchange_on(self) -> bool:
         """Whether there is an event exchange."""
         tables = self._metadata.vhosts.get(self._vhost)
         return tables is not None and EVENT_EXCHANGE in tables.exchanges
@@ -85,8 +95,25 @@ class NodeEvents(Work):
         """How many are yet to be told of."""
         return len(self._waiting)
 
-    def add(self, key: str, headers: Table) -> None:
-        """Have something told of; asked for while `on`."""
+    def add(
+        self, key: str, headers: Table, vhost: str = "", consumer_id: i64 = NO_CONSUMER
+    ) -> None:
+        """Have something told of; asked for while `on`.
+
+        Args:
+            vhost: Where it happened, if the headers do not say that.
+            consumer_id: Whom it happened to, for feeds alone.
+        """
+        if self._feeds.on():
+            if not vhost:
+                named = headers.get("name" if key.startswith("vhost.") else "vhost")
+                vhost = named if isinstance(named, str) else ""
+            told = headers
+            if consumer_id != NO_CONSUMER:
+                told = {**headers, "consumer_id": int(consumer_id)}
+            self._feeds.life_cycle(vhost, key, told)
+            if not self.exchange_on():
+                return
         if len(self._waiting) >= WAITING_MAX:
             self._miss()
             return
@@ -154,7 +181,7 @@ class NodeEvents(Work):
                 "connected_at": int(facts.connected_ms),
             }
             headers.update(more)
-        self.add(key, headers)
+        self.add(key, headers, vhost)
 
     def channel(self, key: str, connection: str, number: i64, user: str, vhost: str) -> None:
         """A channel was opened or closed."""
@@ -191,7 +218,8 @@ class NodeEvents(Work):
             headers["ack_required"] = consumer.ack_required
             headers["prefetch_count"] = int(consumer.prefetch)
             headers["arguments"] = arguments_of(consumer.arguments)
-        self.add("consumer.created" if begun else "consumer.deleted", headers)
+        key = "consumer.created" if begun else "consumer.deleted"
+        self.add(key, headers, vhost, consumer.consumer_id)
 
     def login(self, user: str, host: str, succeeded: bool) -> None:
         """A client has said who it is."""

@@ -46,6 +46,7 @@ from warren.node.dead_letters import DeadLetterWorker
 from warren.node.direct_replies import DirectReplyLinks
 from warren.node.events import NodeEvents
 from warren.node.evictions import Evictions
+from warren.node.feeds import Feeds
 from warren.node.firehose import Firehose
 from warren.node.freshness import Freshness
 from warren.node.histories import Histories
@@ -257,7 +258,9 @@ class Node(Loop):
         self.own_messages: OwnMessages = OwnMessages(self.metadata, self.queues, self.vhosts)
         self.firehose: Firehose = Firehose(self, self.own_messages)
         self.vhosts.wire(self.firehose)
-        self.events: NodeEvents = NodeEvents(self, self.metadata, self.own_messages)
+        self.feeds: Feeds = Feeds(self, self.metadata, self.cluster, self.own_messages)
+        self.policies.wire(self.feeds)
+        self.events: NodeEvents = NodeEvents(self, self.metadata, self.own_messages, self.feeds)
         self.dead_letters: DeadLetterWorker = DeadLetterWorker(
             self, self.metadata, self.queues, self.vhosts, self.remotes, self.store
         )
@@ -478,6 +481,7 @@ class Node(Loop):
         self._pulse()
         self.cluster.tick()
         self.timers.tick(self.monotonic_ms())
+        self.feeds.flush()
         self.log.tick(self.monotonic_ms())
         self._flush_queues()
         self._flush_log()
@@ -490,7 +494,7 @@ class Node(Loop):
             len(self.metadata.nodes) == 1
             and self.log.idle
             and self.cluster.at_rest()
-            and not (self._congested or self._deferring)
+            and not (self._congested or self._deferring or self.feeds.waiting())
             and not (self.timers.any_before(until) or self._pulses.any_before(until))
         )
 
@@ -535,6 +539,7 @@ class Node(Loop):
         for connection in list(self.connections.values()) + list(self._closing.values()):
             connection.lost()
         self.remotes.shut_down()
+        self.feeds.flush()
         self._flush_queues()
         self.turn()
         self.queues.write_clean_snapshots()

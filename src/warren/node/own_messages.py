@@ -81,6 +81,22 @@ class OwnMessages:
                 queue.publish(record, lengths, 1, persistent, None, AMQP091, -1)
         return True
 
+    def queue_for(self, vhost: str, name: str) -> Queue | None:
+        """A queue that a message may be put into now; None if there is none, or no room."""
+        tables = self._metadata.vhosts.get(vhost)
+        if tables is None or tables.going or name not in tables.queues:
+            return None
+        queue = self._queue(vhost, name)
+        return None if queue is None or queue.deleted or self._refuses(queue) else queue
+
+    def put(self, queue: Queue, properties: MessageProperties, body: bytes) -> None:
+        """Publish a message to one queue, as through the default exchange."""
+        record = made(
+            NewMessage("", queue.name, properties, body), self._metadata.version >= DEAD_LETTERS
+        )
+        lengths = len(record).to_bytes(4, "little")
+        queue.publish(record, lengths, 1, properties.persistent is True, None, AMQP091, -1)
+
     def _route(
         self,
         router: Router,

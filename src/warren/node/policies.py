@@ -7,7 +7,7 @@ all members follow at the same entry.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
@@ -53,6 +53,9 @@ from warren.versions import (
     PRIORITIES,
 )
 
+if TYPE_CHECKING:
+    from warren.node.feeds import Feeds
+
 MATCHES_MAX: Final = 4_096
 """So many patterns are tried on names of queues in one turn."""
 
@@ -77,11 +80,16 @@ class QueuePolicies(Work):
         self._fallen_back: dict[int, None] = {}
         """Queues, by incarnation, whose dead letters arrive less often than was asked for."""
         self._queues: LocalQueues | None = None
+        self._feeds: Feeds | None = None
         self._lots: deque[Lot] = deque()
         """Rows of queues that are yet to be told,"""
         self._left: list[QueueRecord] = []
         """and those of the lot under way."""
         self._at_work: bool = False
+
+    def wire(self, feeds: Feeds) -> None:
+        """Know the feeds, which say of queues whether they tell of their messages."""
+        self._feeds = feeds
 
     def delivery_limit(self, record: QueueRecord) -> i64:
         """The delivery limit of a queue, whether it is here yet or not; -1 for none.
@@ -147,6 +155,8 @@ class QueuePolicies(Work):
                 key if isinstance(key, str) else None,
                 kept and rejects,
             )
+            if self._feeds is not None:
+                self._feeds.tell(queue, record, exchange if isinstance(exchange, str) else None)
             self._mind_fallback(queue, kept and not rejects and isinstance(exchange, str))
             if not record.type.replicated and not self._freshness.begun:
                 self._untold = True

@@ -88,6 +88,8 @@ class ClassicQueue(LoggedQueue, GroupOwner):
             runs = batch.origin
             batch.origin = None
             assert isinstance(runs, list)
+            if self.feed is not None and batch.kind == KIND_MESSAGES:
+                self.feed.confirmed(batch.first, batch.count)
             self._confirm(batch.payload_size, runs)
             return
         leaving = self._leaving
@@ -275,6 +277,8 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         self.act(self.fifo.apply(Meta(batch.stamp_ms), messages)[1])
         if batch.kind != KIND_MESSAGES:
             self.fifo.transient.push(batch.first, batch.first + batch.count - 1)
+            if self.feed is not None:
+                self.feed.confirmed(batch.first, batch.count)
             for run in runs:
                 run.safe()
         self.hand_out()

@@ -7,7 +7,7 @@ What differs between the types, when a message counts as enqueued and where its 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
@@ -29,6 +29,9 @@ from warren.queues.freed import Freed
 from warren.queues.gathering import GatheringQueue
 from warren.queues.publishing import PublishRun
 from warren.queues.queue import Counts, Host
+
+if TYPE_CHECKING:
+    from warren.queues.feed import QueueFeed
 
 USE_MS: Final = 1_000
 """A queue that expires is looked at again after this time at the earliest, while it is used."""
@@ -256,6 +259,13 @@ class FifoQueue(GatheringQueue):
                 self.dead_lettering = DeadLettering(self)
             self.dead_lettering.aim(exchange, key)
         self._set_deaths(FORGOTTEN if exchange is None else AT_MOST_ONCE)
+
+    def set_feed(self, feed: QueueFeed | None) -> None:
+        """Tell from now on what becomes of messages, or no more."""
+        self.feed = feed
+        self.fifo.feed = feed
+        if feed is not None:
+            feed.leading(self.fifo.next_message)
 
     def set_rejects_to_exchange(self, rejects_to_exchange: bool) -> None:
         """Have publishes that are rejected from now on go through the dead-letter exchange."""

@@ -30,6 +30,7 @@ from warren.replication.proposals import Throttled
 
 if TYPE_CHECKING:
     from warren.queues.dead_letters import DeadLettering
+    from warren.queues.feed import QueueFeed
     from warren.queues.fifo_queue import FifoQueue
     from warren.queues.forwarding import Forwarding
     from warren.queues.paging import Pages
@@ -217,6 +218,7 @@ class Queue:
         held_back: Publishers that wait until this queue is congested no more.
         deferring: Whether the node is going to call `flush`.
         expires_ms: For how long it may be unused before it goes; negative for ever.
+        feed: Is told what becomes of its messages; None where nobody wants to know.
     """
 
     def __init__(self, host: Host, vhost: str, name: str, queue_type: QueueType) -> None:
@@ -240,6 +242,7 @@ class Queue:
         self.held_back: list[FlowControlled] | None = None
         self.deferring: bool = False
         self.expires_ms: i64 = -1
+        self.feed: QueueFeed | None = None
 
     # For publishers.
 
@@ -541,6 +544,9 @@ class Queue:
             key: With this routing key; None for their own.
             kept: Whether they stay until they are elsewhere, where the type can do that.
         """
+
+    def set_feed(self, feed: QueueFeed | None) -> None:
+        """Tell from now on what becomes of messages, or no more: as above, where the queue is."""
 
     def kept_dead(self) -> i64:
         """Dead letters that stay here until they are elsewhere, and that this node sees to."""

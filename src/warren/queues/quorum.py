@@ -15,7 +15,7 @@ Source: QQ-01 to QQ-28, BEH-09, R-01, R-02, R-25 to R-27 and R-29.
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
@@ -68,6 +68,9 @@ from warren.queues.session_queue import SessionQueue
 from warren.queues.settings import LoggedSettings
 from warren.queues.silences import Silences
 from warren.replication.machine import Machine
+
+if TYPE_CHECKING:
+    from warren.queues.feed import QueueFeed
 
 GATHER_BYTES: Final = 16_384
 """Messages of this size are an entry of their own at once: it costs little more than its bytes."""
@@ -145,6 +148,21 @@ class QuorumQueue(SessionQueue, Machine):
             self.forwarding.anew()
         if self.expires_ms >= 0 or self.fifo.minds_time():
             self.host.queue_later(self, 0)
+        if self.feed is not None:
+            self.fifo.feed = self.feed
+            self.feed.leading(self.fifo.next_message)
+
+    def set_feed(self, feed: QueueFeed | None) -> None:
+        """Have the leader tell what becomes of messages, once it has all that there was before."""
+        if self.is_current():
+            super().set_feed(feed)
+        else:
+            self.feed = feed
+            self.fifo.feed = None
+
+    def _mind_feed(self) -> None:
+        """An entry is about to be applied: one member tells of it, the leader."""
+        self.fifo.feed = self.feed if self.is_current() else None
 
     def tables_came(self) -> None:
         """A leader says what policies want otherwise, by tables that are new enough now."""
@@ -391,6 +409,8 @@ class QuorumQueue(SessionQueue, Machine):
         elif isinstance(origin, Gathered):
             self._seen(origin)
             self._confirm(batch.payload_size, origin.runs)
+        if batch.count > 0 and self.fifo.feed is not None:
+            self.fifo.feed.confirmed(batch.first, batch.count)
         self._admit_more()
         self._mark()
 
@@ -402,6 +422,8 @@ class QuorumQueue(SessionQueue, Machine):
 
     def _apply(self, batch: Batch) -> Reply:
         fifo = self.fifo
+        if self.feed is not None:
+            self._mind_feed()
         meta = Meta(batch.stamp_ms, batch.session)
         if batch.kind == KIND_COMMAND:
             start = batch.payload_at
@@ -452,6 +474,8 @@ class QuorumQueue(SessionQueue, Machine):
     def caught_up(self, batch: Batch, origin: object | None) -> None:
         """An entry that was applied ahead is durable."""
         self._left.drop(1)
+        if batch.count > 0 and self.fifo.feed is not None:
+            self.fifo.feed.confirmed(batch.first, batch.count)
         if isinstance(origin, Gathered):
             self._confirm(batch.payload_size, origin.runs)
             self._mark()
@@ -586,6 +610,8 @@ class QuorumQueue(SessionQueue, Machine):
     def sessions_closed(self, sessions: list[int], stamp_ms: i64, lost: bool) -> None:
         """What consumers of these sessions held returns, in order (R-27)."""
         self.silences.closed(sessions)
+        if self.feed is not None:
+            self._mind_feed()
         self.act(close_sessions(self.fifo, sessions, stamp_ms, lost))
         self.act(self.fifo.dispatch())
         self._admit_more()

@@ -374,6 +374,8 @@ class TransientQueue(LossyQueue):
         self.act(fifo.apply(meta, messages)[1])
         self.hand_out()
         self.published += count
+        if self.feed is not None:
+            self.feed.confirmed(first, count)
         for run in gathered.runs:
             run.safe()
 

@@ -84,6 +84,7 @@ def _other_commands(commands: Any) -> None:
         client,
         cluster,
         dev,
+        feed,
         groups,
         migrate,
         pipeline,
@@ -123,6 +124,14 @@ def _other_commands(commands: Any) -> None:
         "show settings of queues by their names, or change them",
         policies.EXAMPLES,
         policies.add_actions,
+    )
+    _asking(
+        commands,
+        feed.run,
+        "feed",
+        "show events feeds, which tell what becomes of messages, or turn them on and off",
+        feed.EXAMPLES,
+        feed.add_actions,
     )
     for name, text, ending, add_actions in (
         ("users", "users", access.USER_EXAMPLES, access.add_user_actions),

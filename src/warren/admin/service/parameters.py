@@ -1,7 +1,7 @@
 """Runtime parameters: of vhosts by component, and of the whole cluster.
 
-The only component that can be set is `vhost-limits`: those of RabbitMQ's plugins, such as shovels,
-are not here, and are refused in its words.
+The components that can be set are `vhost-limits` and, ours, `warren-feed` (`metadata.feeds`): those
+of RabbitMQ's plugins, such as shovels, are not here, and are refused in its words.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from warren.admin.service.service import AdminService
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.metadata.access_checks import check_vhost, check_vhost_limits
 from warren.metadata.commands import ClearParameter, SetVhostLimits
-from warren.metadata.parameters import CLUSTER_NAME, check_clear_global, check_set_global
+from warren.metadata.feeds import FEED_NAME, check_feed_value
+from warren.metadata.parameters import CLUSTER_NAME, FEED, check_clear_global, check_set_global
 
 VHOST_LIMITS = "vhost-limits"
 LIMITS_NAME = "limits"
@@ -47,6 +48,14 @@ async def set_parameter(
     check_vhost(service.machine, vhost)
     if component in POLICIES:
         raise Refusal(PRECONDITION_FAILED, "policies may not be set using this method")
+    if component == FEED and name != FEED_NAME:
+        raise Refusal(
+            PRECONDITION_FAILED,
+            f"Validation failed\n\nthe name of a {FEED} must be '{FEED_NAME}'\n",
+        )
+    if component == FEED:
+        await service.change(check_feed_value(service.machine.parameters, vhost, value))
+        return
     if component != VHOST_LIMITS:
         raise Refusal(
             PRECONDITION_FAILED, f"Validation failed\n\ncomponent {component} not found\n"

@@ -230,6 +230,16 @@ class PolicyRow(Row, rename={"apply_to": "apply-to"}):
     priority: Annotated[int, Meta(description="the highest one that matches counts")]
 
 
+class FeedRow(Row):
+    """The events feed of a vhost."""
+
+    vhost: Vhost
+    queue: Annotated[str, Meta(description="the queue that has what is told")]
+    pattern: Annotated[
+        str, Meta(description="of the names of queues that are told of; empty for all")
+    ]
+
+
 class MemberStatus(
     Row,
     rename={

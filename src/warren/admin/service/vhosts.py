@@ -101,7 +101,7 @@ async def set_event_exchange(service: AdminService, caller: Caller, *, on: bool)
 @operation()
 async def event_exchange(service: AdminService, caller: Caller) -> bool:
     """Say whether what happens is told of in the event exchange."""
-    return service.node.events.on()
+    return service.node.events.exchange_on()
 
 
 @operation()

@@ -23,7 +23,7 @@ Source: B-02 to B-04 (rabbit_fifo), POI-01 to POI-12; docs/formats/table-class.m
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
@@ -31,6 +31,7 @@ from mypy_extensions import i64
 from warren.ids import session_of_consumer
 from warren.message.dead_letters import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from warren.ports import Work
+from warren.queues.feed_block import GONE, LOST, PURGED, REQUEUED, UNSEEN
 from warren.queues.fifo import commands, snapshot
 from warren.queues.fifo.applying import apply_commands
 from warren.queues.fifo.config import FAIR, UNRANKED, Config
@@ -62,6 +63,9 @@ from warren.queues.fifo.sessions import mark_suspected
 from warren.queues.fifo.single import SingleActive
 from warren.queues.fifo.sizes import NEVER, Sizes
 from warren.queues.fifo.timeouts import next_due, settled_late
+
+if TYPE_CHECKING:
+    from warren.queues.feed import QueueFeed
 
 UNLIMITED: Final = commands.CREDIT_MAX
 
@@ -118,6 +122,8 @@ class Fifo:
         return_max: See `RETURN_MAX`.
         due_max: See `DUE_MAX`.
         part_runs: See `PART_RUNS`.
+        feed: Is told what becomes of messages; None where nobody wants to know. No state depends on
+            it.
         steps: How many times in all `dispatch` took a run further, whatever for; a turn's, until
             its owner begins to count anew. No state depends on it.
     """
@@ -132,6 +138,7 @@ class Fifo:
         self.return_max: i64 = RETURN_MAX
         self.due_max: i64 = DUE_MAX
         self.part_runs: i64 = PART_RUNS
+        self.feed: QueueFeed | None = None
         self.steps: i64 = 0
         self.clear()
 
@@ -342,6 +349,8 @@ class Fifo:
         first = messages.first
         count = messages.count
         assert first >= self.next_message and count > 0, "message numbers ascend"
+        if self.feed is not None:
+            self.feed.published(first, count, messages.bytes, self.now_ms)
         if self.config.dead_letters == AT_THEIR_TIME:
             self.sizes.add(first, count, messages.bytes, NEVER)
             self.schedule.add(first, count, self.now_ms + max(messages.life_ms, 0))
@@ -457,6 +466,8 @@ class Fifo:
             taken = consumer.release(first, last)
             count = held - consumer.held
             self.held -= count
+            if self.feed is not None:
+                self.feed.acked(consumer_id, taken)
             self.leave(taken, count)
             self.gave_up(consumer, count)
             if consumer.standing == TIMED_OUT:
@@ -470,6 +481,8 @@ class Fifo:
             taken = consumer.release(first, last)
             count = held - consumer.held
             self.held -= count
+            if self.feed is not None:
+                self.feed.rejected(consumer_id, taken)
             if self.config.keeps_dead():
                 self.come_back([Strand(taken, count)], failed, -1, AMONG_DEAD)
             else:
@@ -486,6 +499,8 @@ class Fifo:
             taken = consumer.release(first, last)
             count = held - consumer.held
             self.held -= count
+            if self.feed is not None:
+                self.feed.returned(consumer_id, taken, REQUEUED)
             place = self.config.place(True)
             self.come_back([Strand(taken, count)], failed, self.config.delivery_limit, place)
             self.gave_up(consumer, count)
@@ -527,6 +542,8 @@ class Fifo:
         """
         count = self.ready_count() + self.delayed.count
         lists = self.ready.take_all() + self.coming.lists() + self.delayed.take_all()
+        if self.feed is not None:
+            self.feed.dropped(lists, PURGED)
         self.leave(lists, count)
         self.coming = Returning()
         return count + self._drop_discards()
@@ -534,7 +551,10 @@ class Fifo:
     def _drop_discards(self) -> i64:
         """The dead letters that are here go nowhere; returns how many there were."""
         count = self.discards.count
-        self.leave(self.discards.take_all(), count)
+        lists = self.discards.take_all()
+        if self.feed is not None:
+            self.feed.dropped(lists, PURGED)
+        self.leave(lists, count)
         return count
 
     def reset(self) -> None:
@@ -560,6 +580,8 @@ class Fifo:
         """
         before = self.ready.count
         taken = self.ready.remove(disjoint(gone), self.config.keeps_place)
+        if self.feed is not None:
+            self.feed.dropped(taken, LOST)
         self._forget_soon(taken, before - self.ready.count)
 
     # How messages go from one place to another.
@@ -724,6 +746,8 @@ class Fifo:
         self.ready.take(number, count)
         self.held += count
         mid = consumer.hold(number, count, acquired, failed)
+        if self.feed is not None:
+            self.feed.delivered(consumer.id, number, count, acquired > 0)
         locks = consumer.locks
         if locks is not None and locks.wants_mark(self.now_ms):
             due = locks.mark(mid, self.now_ms, consumer.lowest())
@@ -746,8 +770,12 @@ class Fifo:
         taken = consumer.release(0, consumer.next_mid)
         self.held -= count
         if not consumer.automatic:
+            if self.feed is not None:
+                self.feed.returned(consumer_id, taken, GONE)
             return Strand(taken, count) if count > 0 else None
         self.dropped += count
+        if self.feed is not None:
+            self.feed.dropped(taken, UNSEEN)
         self.leave(taken, count)
         return None
 
@@ -772,10 +800,13 @@ class Fifo:
             failed: How often a delivery of them failed beyond what their runs say.
         """
         config = self.config
+        kept = config.keeps_dead()
+        if self.feed is not None and not kept:
+            self.feed.died(lists, reason, config.dead_letters != FORGOTTEN)
         if config.dead_letters == FORGOTTEN or count == 0:
             self.leave(lists, count)
             return
-        if config.keeps_dead():
+        if kept:
             for pieces in lists:
                 for piece in opened(pieces):
                     self._keep_dead(as_run(piece), reason, failed)
@@ -789,6 +820,8 @@ class Fifo:
 
     def _keep_dead(self, run: Run, reason: i64, failed: i64) -> None:
         """Messages died, and stay until they are elsewhere."""
+        if self.feed is not None:
+            self.feed.dead(run.first, run.count, reason)
         self.discards.add(run.first, run.count, reason, run.acquired, run.failed + failed)
 
     def leave(self, lists: list[list[Piece]], count: i64) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
+from warren.queues.feed_block import GONE, REQUEUED
 from warren.queues.fifo import commands
 from warren.queues.fifo.effects import DONE, UNKNOWN_GROUP, LeaseReply, Reply
 from warren.queues.fifo.groups import Group
@@ -53,6 +54,8 @@ def apply_reader(fifo: Fifo, opcode: i64, payload: bytes, at: i64, now_ms: i64) 
         for checkout in group.settle(read_i64_be(payload, at + 8)):
             messages = checkout.messages
             fifo.held -= messages.count
+            if fifo.feed is not None:
+                fifo.feed.read_done(name, messages.freeze())
             fifo.leave(messages.freeze(), messages.count)
     else:
         assert opcode == commands.CHECKOUT, opcode
@@ -79,6 +82,8 @@ def _checkout(fifo: Fifo, group: Group, after: i64, rows_max: i64, up_to: i64) -
         if checkout is None:
             return LeaseReply(after, 0, None)
         fifo.held += checkout.messages.count
+        if fifo.feed is not None:
+            fifo.feed.read(group.name, checkout.messages.freeze())
     return LeaseReply(checkout.number, checkout.messages.count, checkout)
 
 
@@ -86,4 +91,7 @@ def _give_back(fifo: Fifo, group: Group, lapses: bool) -> None:
     """Return everything a group holds; the delivery limit is not for readers."""
     count = group.held()
     fifo.held -= count
-    fifo.come_back([Strand(group.give_up(lapses), count)], True, -1, delays=False)
+    taken = group.give_up(lapses)
+    if fifo.feed is not None:
+        fifo.feed.read_back(group.name, taken, GONE if lapses else REQUEUED)
+    fifo.come_back([Strand(taken, count)], True, -1, delays=False)

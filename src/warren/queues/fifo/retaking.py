@@ -60,6 +60,8 @@ def retake(fifo: Fifo, group: Group, number: i64) -> Reply:
     fifo.ready.cut_out(merge_pairs(wanted))
     fifo.held += messages.count
     checkout = group.retaken(lapsed, messages)
+    if fifo.feed is not None:
+        fifo.feed.read(group.name, messages.freeze())
     return LeaseReply(number, messages.count, checkout)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
+from warren.queues.feed_block import TIMEOUT
 from warren.queues.fifo.consumers import SERVED, TIMED_OUT, Consumer
 from warren.queues.fifo.effects import TimedOut
 from warren.queues.fifo.returning import Strand
@@ -43,6 +44,8 @@ def time_out(fifo: Fifo) -> None:
             fifo.service.leave(consumer)
             if fifo.single is not None:
                 fifo.single.left(consumer)
+        if fifo.feed is not None:
+            fifo.feed.returned(consumer.id, taken, TIMEOUT)
         fifo.timed_out.append(TimedOut(consumer.id, locks.timeout_ms))
         # No delivery failed: the client may be at work still.
         fifo.come_back([Strand(list(taken), count)], False, fifo.config.delivery_limit)

@@ -1,0 +1,180 @@
+"""The events feeds of one node: what becomes of messages is written to an ordinary queue.
+
+Each vhost may have one (`metadata.feeds`). What this node tells of it, of the messages of queues
+that it leads and of its clients, is gathered into blocks, each of which is one message of the
+feed's queue: that is stored, replicated, limited and read like any other. A block goes when it is
+large enough, or with the next tick of the log, some times a second; what was not written by then is
+lost with the process. Blocks have numbers, so that a reader sees which are missing.
+
+While the feed's queue is behind or cannot be reached, a block grows up to a bound, and what comes
+beyond it is left out and counted: telling never holds up what it tells of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+import msgspec
+from mypy_extensions import i64
+
+from warren.message.properties import MessageProperties
+from warren.metadata.feeds import FEED_NAME, FeedSettings, feed_settings
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.parameters import FEED
+from warren.metadata.plain_tables import plain
+from warren.metadata.tables import QueueRecord
+from warren.node.loop import Loop
+from warren.node.own_messages import OwnMessages
+from warren.ports import Work
+from warren.queues.feed import FeedSink, FeedWriter, QueueFeed, said
+from warren.queues.queue import Queue
+from warren.wire.amqp091.table import Table
+
+if TYPE_CHECKING:
+    from warren.node.cluster.dispatch import Cluster
+
+CONTENT_TYPE: Final = "application/vnd.warren.feed"
+TURN_BLOCKS: Final = 8
+"""So many blocks, mostly of 64 KB, go in one turn."""
+DETAIL_BYTES_MAX: Final = 8_192
+"""Of an event with more to say, only its name is told."""
+
+
+@final
+class Feed:
+    """That of one vhost on this node.
+
+    Attributes:
+        source: The parameter that says that there is one.
+        settings: What that says; None where it says nothing that this release understands.
+        writer: What is told and has not gone.
+    """
+
+    def __init__(self, source: bytes, settings: FeedSettings | None, writer: FeedWriter) -> None:
+        self.source: bytes = source
+        self.settings: FeedSettings | None = settings
+        self.writer: FeedWriter = writer
+
+
+@final
+class Feeds(Work, FeedSink):
+    """See the module's head."""
+
+    def __init__(
+        self, loop: Loop, metadata: MetadataMachine, cluster: Cluster, messages: OwnMessages
+    ) -> None:
+        self._loop: Loop = loop
+        self._metadata: MetadataMachine = metadata
+        self._cluster: Cluster = cluster
+        self._messages: OwnMessages = messages
+        self._node: str = loop.settings.node_name
+        self._feeds: dict[str, Feed] = {}
+        self._ended: dict[str, FeedWriter] = {}
+        """Those of vhosts that have none any more."""
+        self._due: list[Feed] = []
+        self._at_work: bool = False
+
+    # What is told.
+
+    def tell(self, queue: Queue, record: QueueRecord, dead_letter_exchange: str | None) -> None:
+        """Have a queue tell what becomes of its messages, or not, as the tables now say."""
+        feed = self._feed(record.vhost)
+        if feed is None or feed.settings is None or not feed.settings.covers(record.name):
+            if queue.feed is not None:
+                queue.set_feed(None)
+            return
+        told = queue.feed
+        if told is None or told.writer is not feed.writer:
+            told = QueueFeed(feed.writer, record.name, record.group_id)
+            queue.set_feed(told)
+        told.to = "" if dead_letter_exchange is None else said("exchange", dead_letter_exchange)
+
+    def on(self) -> bool:
+        """Whether any vhost may have a feed."""
+        return len(self._feeds) > 0
+
+    def life_cycle(self, vhost: str, event: str, headers: Table) -> None:
+        """Something happened that is of no message."""
+        feed = self._feed(vhost)
+        if feed is None or feed.settings is None:
+            return
+        text = msgspec.json.encode({"event": event, **plain(headers)})
+        if len(text) > DETAIL_BYTES_MAX:
+            text = msgspec.json.encode({"event": event})
+        feed.writer.life_cycle(text.decode())
+
+    def _feed(self, vhost: str) -> Feed | None:
+        """The feed of a vhost as the tables have it now; None if there is none."""
+        source = self._metadata.parameters.get((vhost, FEED, FEED_NAME))
+        known = self._feeds.get(vhost)
+        if source is None:
+            if known is not None:
+                # What it has goes yet; its queues are told that it ended, one by one.
+                self._put(known)
+                del self._feeds[vhost]
+                self._ended[vhost] = known.writer
+            return None
+        if known is not None and known.source == source:
+            return known
+        if known is not None:
+            self._put(known)
+            writer = known.writer
+        else:
+            # Its blocks go on counting, if there was one before.
+            ended = self._ended.pop(vhost, None)
+            writer = FeedWriter(self, self._loop, vhost, self._node) if ended is None else ended
+        feed = Feed(source, feed_settings(source), writer)
+        self._feeds[vhost] = feed
+        return feed
+
+    # How it gets to its queue.
+
+    def block_due(self, writer: FeedWriter) -> None:
+        """A block is large enough."""
+        feed = self._feeds.get(writer.vhost)
+        if feed is None or feed.writer is not writer:
+            return
+        self._due.append(feed)
+        if not self._at_work:
+            self._at_work = True
+            self._loop.do_in_parts(self)
+
+    def go_on(self) -> bool:
+        """Have some blocks go; whether these were the last that are due."""
+        for _ in range(min(TURN_BLOCKS, len(self._due))):
+            self._put(self._due.pop())
+        if self._due:
+            return False
+        self._at_work = False
+        return True
+
+    def waiting(self) -> bool:
+        """Whether there is something that has not gone."""
+        for feed in self._feeds.values():
+            if not feed.writer.empty():
+                return True
+        return False
+
+    def flush(self) -> None:
+        """Have all go that there is; called some times a second, and at an orderly stop."""
+        for vhost in list(self._feeds):
+            feed = self._feed(vhost)
+            if feed is not None:
+                self._put(feed)
+
+    def _put(self, feed: Feed) -> None:
+        """Publish a block, unless its queue cannot have it now, so that it grows."""
+        writer = feed.writer
+        settings = feed.settings
+        life: i64 = self._cluster.session
+        writer.due = False
+        if settings is None or life == 0 or writer.empty():
+            return
+        queue = self._messages.queue_for(writer.vhost, settings.queue)
+        if queue is None or queue.congested():
+            return
+        block = writer.take(life)
+        properties = MessageProperties(
+            content_type=CONTENT_TYPE, persistent=True, timestamp_ms=self._loop.now_ms()
+        )
+        self._messages.put(queue, properties, block)

@@ -1,0 +1,311 @@
+"""The events feed: what becomes of messages is told of in a queue, by runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import warren
+from tests.admin.host import answered, service_of
+from tests.node.pair import Client, Pair, three_with_messages
+from warren.admin.service.caller import LOCAL
+from warren.admin.service.catalogue import OPERATIONS
+from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
+from warren.queues import feed as feeds
+from warren.spark.feed import arrow_schema, decode, table
+from warren.wire.amqp091 import spec
+
+QUEUE = "warren.feed"
+Row = dict[str, Any]
+
+
+def asked(pair: Pair, operation: str, **arguments: Any) -> Any:
+    async def ask() -> Any:
+        return await OPERATIONS[operation].asked(service_of(pair), LOCAL, arguments)
+
+    return answered(pair, ask)
+
+
+def enabled(pair: Pair, **arguments: Any) -> Client:
+    """A client of a vhost that has a feed."""
+    asked(pair, "enable_feed", vhost="/", **arguments)
+    pair.settle()
+    return pair.a.client()
+
+
+def blocks(client: Client) -> list[bytes]:
+    """What the feed's queue has; it is taken out."""
+    client.pair.settle()
+    found = []
+    while (got := client.get(QUEUE)) is not None:
+        found.append(got.body)
+        client.ack(got.tag)
+    return found
+
+
+def rows(client: Client, queue: str = "q") -> list[Row]:
+    """What was told of a queue since the last look, without what is alike in all rows."""
+    told: list[Row] = table(blocks(client)).to_pylist()
+    return [row for row in told if row["queue"] == queue]
+
+
+def brief(told: list[Row]) -> set[tuple[Any, ...]]:
+    """Events, where they begin and of how many messages, and why."""
+    return {(row["event"], row["first_offset"], row["count"], row["reason"]) for row in told}
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic", "transient"])
+def test_what_becomes_of_messages_is_told_by_runs(kind: str) -> None:
+    pair = Pair(alone=True)
+    client = enabled(pair)
+    if kind == "transient":
+        client.declare("q", durable=False)
+    else:
+        client.declare("q", kind=kind)
+    client.publish_confirmed("q", 5)
+    for _ in range(3):
+        client.get("q")
+    client.ack(2, multiple=True)
+    client.send(spec.BasicReject(3, True))
+    again = client.get("q")
+    assert again is not None and again.redelivered
+    client.send(spec.BasicReject(4, False))
+    client.call(spec.QueuePurge(0, "q", False))
+    told = rows(client)
+    assert brief(told) == {
+        ("leading", 0, 0, None),
+        ("published", 0, 5, None),
+        ("confirmed", 0, 5, None),
+        *(("delivered", position, 1, None) for position in range(3)),
+        ("acked", 0, 2, None),
+        ("returned", 2, 1, "requeued"),
+        ("delivered", 2, 1, "redelivered"),
+        ("rejected", 2, 1, None),
+        ("dropped", 2, 1, "rejected"),
+        ("dropped", 3, 2, "purged"),
+    }
+    (published,) = (row for row in told if row["event"] == "published")
+    record = pair.a.record("q")
+    assert published["incarnation"] == record.group_id and published["bytes"] > 5
+    assert (published["vhost"], published["node"]) == ("/", "a")
+    consumers = {row["consumer"] for row in told if row["event"] in ("delivered", "acked")}
+    assert len(consumers) == 1 and None not in consumers
+    assert all(row["time"].timestamp() * 1_000 > 0 and row["left_out"] == 0 for row in told)
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_where_messages_go_that_die_is_told(kind: str) -> None:
+    pair = Pair(alone=True)
+    client = enabled(pair)
+    asked(
+        pair, "set_policy", vhost="/", name="d", pattern="^q$",
+        definition='{"dead-letter-exchange": "elsewhere", "max-length": 2}',
+    )  # fmt: skip
+    client.declare("q", kind=kind)
+    client.publish_confirmed("q", 3)
+    client.publish("q", b"brief", expiration="1")
+    client.get("q")
+    client.send(spec.BasicReject(1, False))
+    told = rows(client)
+    died = [row for row in told if row["event"] == "dead_lettered"]
+    assert {row["reason"] for row in died} >= {"maxlen", "rejected"}
+    assert {row["detail"] for row in died} == {'{"exchange": "elsewhere"}'}
+    gone = [row["first_offset"] + at for row in died for at in range(row["count"])]
+    assert len(gone) == len(set(gone)) >= 2
+
+
+def test_life_cycles_are_told_with_the_ids_of_consumers() -> None:
+    pair = Pair(alone=True)
+    watcher = enabled(pair)
+    client = pair.a.client()
+    client.declare("q", kind="quorum")
+    client.consume("q")
+    client.publish("q", b"1")
+    pair.until(lambda: len(client.messages) == 1)
+    client.vanish()
+    told: list[Row] = table(blocks(watcher)).to_pylist()
+    life = {row["event"]: json.loads(row["detail"]) for row in told if row["queue"] is None}
+    assert life["queue.created"]["name"] == "q"
+    assert {"connection.created", "connection.closed", "channel.created"} <= set(life)
+    begun = life["consumer.created"]
+    assert begun["queue"] == "q" and begun["consumer_tag"]
+    assert "consumer.deleted" in life
+    handed = [row for row in told if row["event"] == "delivered"]
+    assert [row["consumer"] for row in handed] == [begun["consumer_id"]]
+    assert ("returned", 0, 1, "gone") in brief(told)
+
+
+def test_groups_of_readers_are_told_of() -> None:
+    pair = Pair(alone=True)
+    client = enabled(pair)
+    client.declare("q", kind="quorum")
+    client.publish_confirmed("q", 4)
+    queue = pair.a.queue("q")
+    rows(client)
+    client.call(spec.TableAcquire(0, "q", "archive", 0))
+    assert queue.as_table() is not None
+    client.call(spec.TableCheckout(0, "q", "archive", 1, 0, 3, 1_000, 1 << 40))
+    client.call(spec.TableSettle(0, "q", "archive", 1, 1))
+    told = rows(client)
+    assert brief(told) == {("delivered", 0, 3, None), ("acked", 0, 3, None)}
+    assert {(row["consumer"], row["detail"]) for row in told} == {(0, '{"group": "archive"}')}
+
+
+def test_a_feed_is_of_the_queues_that_its_pattern_names_and_never_of_its_own() -> None:
+    pair = Pair(alone=True)
+    client = enabled(pair, pattern="^in[.]|warren")
+    for name in ("in.a", "out.b"):
+        client.declare(name, kind="quorum")
+        client.publish_confirmed(name, 1)
+    told = table(blocks(client)).to_pylist()
+    assert {row["queue"] for row in told} == {"in.a", None}
+    assert asked(pair, "list_feeds")[0].pattern == "^in[.]|warren"
+    asked(pair, "enable_feed", vhost="/", pattern="^out")
+    pair.settle()
+    blocks(client)
+    for name in ("in.a", "out.b"):
+        client.publish(name, b"more")
+    told = table(blocks(client)).to_pylist()
+    assert {row["queue"] for row in told if row["event"] == "published"} == {"out.b"}
+
+
+def test_a_feed_ends_and_goes_on_with_the_next_number() -> None:
+    pair = Pair(alone=True)
+    client = enabled(pair)
+    client.declare("q", kind="quorum")
+    client.publish_confirmed("q", 1)
+    before = [decode(each).column("block")[0].as_py() for each in blocks(client)]
+    asked(pair, "disable_feed", vhost="/")
+    pair.settle()
+    # What was told until then comes yet.
+    before += [decode(each).column("block")[0].as_py() for each in blocks(client)]
+    assert before == list(range(1, len(before) + 1))
+    client.publish("q", b"untold")
+    assert blocks(client) == []
+    assert pair.a.queue("q").feed is None and not pair.a.node.events.on()
+    asked(pair, "enable_feed", vhost="/")
+    pair.settle()
+    client.publish("q", b"told")
+    found = [decode(each) for each in blocks(client)]
+    assert found[0].column("block")[0].as_py() == before[-1] + 1
+    told = pa.Table.from_batches(found).to_pylist()
+    assert ("leading", 2, 0, None) in brief(told)
+
+
+def test_the_leader_alone_tells_and_the_next_one_says_from_where() -> None:
+    pair = three_with_messages("q")
+    asked(pair, "enable_feed", vhost="/")
+    pair.settle()
+    client = pair.a.client()
+    client.publish("q", b"one")
+    pair.settle()
+    told = rows(client)
+    assert {row["node"] for row in told if row["event"] == "published"} == {"a"}
+    pair.stations["a"].kill()
+    watcher = pair.b.client()
+    pair.until(
+        lambda: (
+            pair.b.queue("q").proposer().leads() or pair.stations["c"].queue("q").proposer().leads()
+        )
+    )
+    watcher.publish("q", b"two")
+    pair.settle()
+    told = rows(watcher)
+    (leading,) = (row for row in told if row["event"] == "leading")
+    assert leading["first_offset"] == 6 and leading["node"] in ("b", "c")
+    assert {(row["node"], row["first_offset"]) for row in told if row["event"] == "published"} == {
+        (leading["node"], 6)
+    }
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
+def test_what_cannot_be_told_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Pair(alone=True)
+    client = enabled(pair)
+    monkeypatch.setattr(feeds, "ROWS_MAX", 4)
+    client.declare("q", kind="quorum")
+    client.call(spec.QueueDelete(0, QUEUE, False, False, False))
+    for _ in range(20):
+        client.publish_confirmed("q", 1)
+    asked(pair, "enable_feed", vhost="/")
+    pair.settle()
+    client.publish_confirmed("q", 1)
+    told = table(blocks(client)).to_pylist()
+    assert told[-1]["left_out"] > 0
+    assert {row["life"] for row in told} == {told[0]["life"]}
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="a bound is changed in uncompiled code only")
+def test_scattered_messages_that_are_acked_at_once_are_told_in_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = Pair(alone=True)
+    client = enabled(pair)
+    monkeypatch.setattr(feeds, "RUNS_AT_ONCE_MAX", 1)
+    client.declare("q", kind="quorum")
+    client.publish_confirmed("q", 6)
+    for _ in range(6):
+        client.get("q")
+    for tag in (2, 4):
+        client.ack(tag)
+    pair.settle()
+    client.ack(6, multiple=True)
+    client.publish_confirmed("q", 1)
+    told = rows(client)
+    assert told[-1]["left_out"] >= 2
+
+
+def test_an_orderly_stop_writes_what_is_left() -> None:
+    pair = Pair(alone=True)
+    client = enabled(pair)
+    client.declare("q")
+    pair.settle()
+    node = pair.a.node
+    client.publish("q", b"last")
+    client.exchange()
+    node.turn()
+    assert node.feeds.waiting()
+    assert not node.at_rest(1)
+    node.prepare_close()
+    assert not node.feeds.waiting()
+
+
+def test_what_is_wrong_with_a_feed_is_refused() -> None:
+    pair = Pair(alone=True)
+
+    def refusal(operation: str, **arguments: Any) -> tuple[int, str]:
+        with pytest.raises(Refusal) as caught:
+            asked(pair, operation, **arguments)
+        return caught.value.kind, caught.value.text
+
+    assert refusal("enable_feed", vhost="none")[0] == NOT_FOUND
+    kind, text = refusal("enable_feed", vhost="/", pattern="(")
+    assert kind == PRECONDITION_FAILED and "regular expression" in text
+    assert "1 to 255 bytes" in refusal("enable_feed", vhost="/", queue="q" * 256)[1]
+    assert "at least 1 byte" in refusal("enable_feed", vhost="/", max_bytes=0)[1]
+    assert refusal("disable_feed", vhost="/") == (NOT_FOUND, "vhost '/' has no events feed")
+    value = {"vhost": "/", "component": "warren-feed", "name": "feed"}
+    assert "no key 'where'" in refusal("set_parameter", **value, value='{"where": "x"}')[1]
+    assert (
+        "must be 'feed'"
+        in refusal("set_parameter", vhost="/", component="warren-feed", name="x", value="{}")[1]
+    )
+    asked(pair, "set_parameter", **value, value='{"queue": "mine"}')
+    (row,) = asked(pair, "list_feeds", vhost="/")
+    assert (row.queue, row.pattern) == ("mine", "")
+
+
+def test_the_schema_is_the_same_whatever_is_told() -> None:
+    pair = Pair(alone=True)
+    client = enabled(pair)
+    client.declare("q", kind="quorum")
+    client.publish_confirmed("q", 2)
+    found = blocks(client)
+    assert table(found).schema == arrow_schema()
+    one_each = table(found, explode=True)
+    assert one_each.schema == arrow_schema(explode=True)
+    offsets = [row["offset"] for row in one_each.to_pylist() if row["event"] == "published"]
+    assert offsets == [0, 1]
