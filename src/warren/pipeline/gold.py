@@ -7,20 +7,20 @@ which has whole seconds. Percentiles are exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
 from warren.pipeline.layout import PipelineFolder
 from warren.pipeline.session import write_files
-from warren.pipeline.tables import Table, TableFile, time_range
+from warren.pipeline.tables import Table, TableFile, TableVersion, time_range
 from warren.spark.archiving import ArchivedBatch, archived_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_MINUTE_MS: Final = 60_000
+MINUTE_MS: Final = 60_000
 
 #: Rows of a file that is not rewritten any more when minutes come.
 _FILE_ROWS: Final = 20_000
@@ -42,8 +42,8 @@ def minutes(rows: DataFrame) -> DataFrame:
             the archive does not say.
     """
     taken_ms = F.unix_millis("timestamp")
-    age = _not_negative(F.col("archived_ms") - taken_ms)
-    lag = _not_negative(taken_ms - F.unix_millis("producer_timestamp"))
+    age = not_negative(F.col("archived_ms") - taken_ms)
+    lag = not_negative(taken_ms - F.unix_millis("producer_timestamp"))
     return rows.groupBy(F.date_trunc("minute", "timestamp").alias("minute")).agg(
         F.count("*").alias("messages"),
         F.sum(F.length("value")).alias("bytes"),
@@ -53,7 +53,7 @@ def minutes(rows: DataFrame) -> DataFrame:
     )
 
 
-def _not_negative(value: Column) -> Column:
+def not_negative(value: Column) -> Column:
     """A span between two clocks that may differ; null where one of them is not known."""
     return F.when(value < 0, 0).otherwise(value)
 
@@ -87,26 +87,48 @@ class GoldTable:
         if not new:
             return False
         first_ms = min(time_range(batch.file, "timestamp")[0] for batch in new)
-        first_ms -= first_ms % _MINUTE_MS
+        first_ms -= first_ms % MINUTE_MS
         again = list(new)
         for batch in reversed(batches[: -len(new)]):
             if time_range(batch.file, "timestamp")[1] < first_ms:
                 break
             again.append(batch)
         rows = archived_rows(spark, again)
-        begin = F.timestamp_millis(F.lit(first_ms))
-        figures = minutes(rows.where(F.col("timestamp") >= begin)).withColumn("queue", F.lit(queue))
-        files = [file for file in since.files if file.part == queue]
-        replaced = _replaced(files, first_ms)
-        if replaced:
-            kept = spark.read.parquet(*self.table.paths(replaced)).where(F.col("minute") < begin)
-            figures = figures.unionByName(kept)
-        staging = self.table.staging()
-        write_files(figures.orderBy("minute"), staging)
-        added = self.table.take(staging, queue, "minute")
+        rows = rows.where(F.col("timestamp") >= F.timestamp_millis(F.lit(first_ms)))
+        figures = minutes(rows).withColumn("queue", F.lit(queue))
         seen[queue] = new[-1].number
-        self.table.commit(since, added, replaced, {"checkouts": seen})
+        facts = {"checkouts": seen}
+        replace_minutes(spark, self.table, since, queue, figures, first_ms, facts)
         return True
+
+
+def replace_minutes(
+    spark: SparkSession,
+    table: Table,
+    since: TableVersion,
+    part: str,
+    figures: DataFrame,
+    first_ms: int,
+    facts: Mapping[str, Any],
+) -> list[TableFile]:
+    """Make a version of a table of minutes in which a part has other figures from a minute on.
+
+    Args:
+        figures: With the column `minute`, of the minute at `first_ms` and later ones.
+
+    Returns:
+        The files that are new.
+    """
+    replaced = _replaced([file for file in since.files if file.part == part], first_ms)
+    if replaced:
+        begin = F.timestamp_millis(F.lit(first_ms))
+        had = spark.read.parquet(*table.paths(replaced)).where(F.col("minute") < begin)
+        figures = figures.unionByName(had)
+    staging = table.staging()
+    write_files(figures.orderBy("minute"), staging)
+    added = table.take(staging, part, "minute")
+    table.commit(since, added, replaced, facts)
+    return added
 
 
 def archived_rows(spark: SparkSession, batches: Sequence[ArchivedBatch]) -> DataFrame:

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 import warren
 from warren.pipeline import plots, words
 from warren.pipeline.gold import GoldTable
+from warren.pipeline.latency import LatencyTable
 from warren.pipeline.layout import PipelineFolder, replace_text
 from warren.pipeline.letters import died_at, grouped
 from warren.pipeline.plots import SERIES_MAX, Axis, Plot, PlotSeries, Unit
@@ -27,12 +28,15 @@ from warren.pipeline.triage import Triage
 from warren.spark.archiving import archived_batches
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 TEMPLATE: Final = "report.html"
 
 #: Rows of a table that a reader still looks at; the commands show all.
 _ROWS_MAX: Final = 50
+
+#: The queue of an events feed, unless it was given another name.
+FEED_DEFAULT: Final = "warren.feed"
 
 _REST: Final = "others"
 
@@ -73,6 +77,7 @@ class ReportFacts(NamedTuple):
 
     Attributes:
         minutes: Rows of gold, with `minute_ms`.
+        latencies: Rows of the same from an events feed, with `minute_ms`.
         deaths: By minute and reason: `minute_ms`, `reason`, `letters`.
         groups: Of dead letters, as `letters.grouped` has them; the largest ones.
         letters, sent: How many dead letters there are in all, and how many of them were sent again.
@@ -80,6 +85,7 @@ class ReportFacts(NamedTuple):
 
     queues: list[QueueFacts]
     minutes: list[dict[str, Any]]
+    latencies: list[dict[str, Any]]
     poison: list[PoisonFacts]
     deaths: list[dict[str, Any]]
     groups: list[dict[str, Any]]
@@ -88,30 +94,31 @@ class ReportFacts(NamedTuple):
     replays: list[Plan]
 
 
-def write_report(spark: SparkSession, folder: PipelineFolder, file: Path) -> None:
+def write_report(
+    spark: SparkSession, folder: PipelineFolder, file: Path, feed_queue: str = FEED_DEFAULT
+) -> None:
     """Draw the report of a pipeline into a file, which is whole at any moment.
+
+    Args:
+        feed_queue: That of an events feed, if it is archived.
 
     Raises:
         PipelineError: The folder is no pipeline.
         OSError: The file cannot be written.
     """
-    replace_text(file, draw(gather(spark, folder), str(folder.path)))
+    replace_text(file, draw(gather(spark, folder, feed_queue), str(folder.path)))
 
 
-def gather(spark: SparkSession, folder: PipelineFolder) -> ReportFacts:
+def gather(
+    spark: SparkSession, folder: PipelineFolder, feed_queue: str = FEED_DEFAULT
+) -> ReportFacts:
     """Bring gold and the dead letters up to date, and read all figures."""
     gold = GoldTable(folder)
     gold.update(spark)
-    rows = gold.read(spark)
-    minutes = (
-        []
-        if rows is None
-        else _dicts(
-            rows.withColumn("minute_ms", F.unix_millis("minute"))
-            .drop("minute")
-            .orderBy("minute_ms")
-        )
-    )
+    minutes = _by_minute(gold.read(spark))
+    latency = LatencyTable(folder)
+    latency.update(spark, feed_queue)
+    latencies = _by_minute(latency.read(spark))
     letters = Triage(spark, folder).letters()
     deaths: list[dict[str, Any]] = []
     groups: list[dict[str, Any]] = []
@@ -131,7 +138,17 @@ def gather(spark: SparkSession, folder: PipelineFolder) -> ReportFacts:
         queues.append(_queue_facts(folder, queue))
         if queue not in letter_queues:  # Those are looked at as dead letters.
             poison += _poison_facts(spark, folder, queue)
-    return ReportFacts(queues, minutes, poison, deaths, groups, total, sent, plans(folder))
+    return ReportFacts(
+        queues, minutes, latencies, poison, deaths, groups, total, sent, plans(folder)
+    )
+
+
+def _by_minute(rows: DataFrame | None) -> list[dict[str, Any]]:
+    if rows is None:
+        return []
+    return _dicts(
+        rows.withColumn("minute_ms", F.unix_millis("minute")).drop("minute").orderBy("minute_ms")
+    )
 
 
 def _dicts(rows: Any) -> list[dict[str, Any]]:
@@ -257,7 +274,7 @@ def _many(number: int, what: str) -> str:
 
 
 def _axis(facts: ReportFacts) -> Axis:
-    times = [row["minute_ms"] for row in (*facts.minutes, *facts.deaths)]
+    times = [row["minute_ms"] for row in (*facts.minutes, *facts.latencies, *facts.deaths)]
     return plots.axis_of(min(times), max(times))
 
 
@@ -309,6 +326,20 @@ def _plots(facts: ReportFacts) -> list[Plot]:
             _SIZE,
         )
     )
+    for name, title, note in (
+        ("confirm_ms", "Publish to confirm", "Until the broker had messages safe"),
+        ("deliver_ms", "Publish to deliver", "Until a consumer was sent messages"),
+        ("ack_ms", "Deliver to acknowledge", "How long consumers took"),
+    ):
+        if any(row[f"{name}_max"] is not None for row in facts.latencies):
+            series = _percentiles(axis, facts.latencies, name)
+            drawn.append(
+                plots.lines(title, f"{note}, by the events feed{worst}.", axis, series, _SPAN)
+            )
+    if any(row["redelivered"] for row in facts.latencies):
+        again = _by_name(axis, facts.latencies, "queue", "redelivered")
+        note = "Deliveries of messages that had been delivered before, by the events feed."
+        drawn.append(plots.bars(f"Redeliveries a {axis.step}", note, axis, again, _COUNT))
     if facts.deaths:
         drawn.append(
             plots.bars(

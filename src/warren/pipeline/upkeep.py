@@ -54,7 +54,11 @@ def tables(folder: PipelineFolder) -> Iterator[tuple[str, str, Table]]:
         table = Table(folder.silver(queue))
         if table.exists():
             yield f"silver {queue}", "timestamp", table
-    for name, lock, column in (("minutes", "gold", "minute"), ("letters", "letters", "timestamp")):
+    for name, lock, column in (
+        ("minutes", "gold", "minute"),
+        ("latencies", "latencies", "minute"),
+        ("letters", "letters", "timestamp"),
+    ):
         table = Table(folder.gold / name)
         if table.exists():
             yield lock, column, table

@@ -77,6 +77,7 @@ def add_command(commands: Any) -> None:
     _archiving(actions, "bronze", _bronze, "archive queues as they are (without Spark)")
     run = _archiving(actions, "run", _run, "bronze, silver, and the report, again and again")
     _schema(run)
+    _feed(run)
     silver = _action(actions, "silver", _silver, "type what is archived, drop doubles")
     silver.add_argument("queue", metavar="QUEUE", nargs="*", help="default: all archived ones")
     _schema(silver)
@@ -93,7 +94,7 @@ def add_command(commands: Any) -> None:
     _where(triage)
     triage.add_argument("--json", action="store_true", help="answer in JSON, for programs")
     _replay_words(actions)
-    _action(actions, "gold", _gold, "figures for each queue and minute")
+    _feed(_action(actions, "gold", _gold, "figures for each queue and minute"))
     _audit_words(actions)
     _upkeep_words(actions)
     files = _action(
@@ -111,6 +112,7 @@ def add_command(commands: Any) -> None:
     files.add_argument("name", metavar="NAME", help="a queue; of gold: minutes or letters")
     files.add_argument("--part", default="rows", help="of silver: rows or poison (default: rows)")
     report = _action(actions, "report", _report, "draw all of it as one HTML file")
+    _feed(report)
     report.add_argument("--out", metavar="FILE", help="default: report.html in the folder")
 
 
@@ -169,6 +171,15 @@ def _schema(parser: Parser) -> None:
         metavar="COLUMN",
         help="what two copies of a message have in common: message_id (the default), a field "
         "such as body.invoice, or none",
+    )
+
+
+def _feed(parser: Parser) -> None:
+    parser.add_argument(
+        "--feed",
+        metavar="QUEUE",
+        default="warren.feed",
+        help="archived queue of an events feed, for latencies (default: warren.feed)",
     )
 
 
@@ -358,7 +369,8 @@ def _again(words: argparse.Namespace, once: Callable[[], int]) -> int:
 def _silver(words: argparse.Namespace, folder: PipelineFolder) -> int:
     from warren.pipeline.session import open_session
 
-    return _type(words, folder, folder.chosen(words.queue), open_session(folder.spark_log))
+    queues = folder.chosen(words.queue)
+    return _type(words, folder, queues, open_session(folder.spark_log))
 
 
 def _type(
@@ -385,8 +397,9 @@ def _run(words: argparse.Namespace, folder: PipelineFolder) -> int:
         failed = _archive(words, folder)
         spark = open_session(folder.spark_log)
         there = folder.queues()
-        _type(words, folder, [queue for queue in words.queue if queue in there], spark)
-        _draw(folder, spark, None)
+        typed = [queue for queue in words.queue if queue in there and queue != words.feed]
+        _type(words, folder, typed, spark)
+        _draw(words, folder, spark, None)
         return failed
 
     return _again(words, once)
@@ -396,15 +409,15 @@ def _report(words: argparse.Namespace, folder: PipelineFolder) -> int:
     from warren.pipeline.session import open_session
 
     folder.check()
-    print(_draw(folder, open_session(folder.spark_log), words.out))
+    print(_draw(words, folder, open_session(folder.spark_log), words.out))
     return 0
 
 
-def _draw(folder: PipelineFolder, spark: Any, out: str | None) -> Path:
+def _draw(words: argparse.Namespace, folder: PipelineFolder, spark: Any, out: str | None) -> Path:
     from warren.pipeline.report import write_report
 
     file = Path(out).absolute() if out else folder.path / "report.html"
-    write_report(spark, folder, file)
+    write_report(spark, folder, file, words.feed)
     return file
 
 
@@ -419,9 +432,15 @@ def _gold(words: argparse.Namespace, folder: PipelineFolder) -> int:
     from warren.pipeline.gold import GoldTable
 
     gold = GoldTable(folder)
-    changed = gold.update(open_session(folder.spark_log))
+    spark = open_session(folder.spark_log)
+    changed = gold.update(spark)
     rows = sum(file.rows for file in gold.table.newest().files)
     print(f"gold    {rows:,} minutes; {changed:,} queues had new messages")
+    from warren.pipeline.latency import LatencyTable
+
+    told = LatencyTable(folder).update(spark, words.feed)
+    if told:
+        print(f"gold    {told:,} minutes of latencies by {words.feed}")
     return 0
 
 
