@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -474,3 +475,25 @@ def test_upkeep_changes_no_figure(
     assert table.read(spark) is None
     connection.channel().publish_many("", queue, [b'{"n": 6}'], PERSISTENT)
     assert main(words) == 0 and len(archived_files(folder.bronze(queue))) == 2
+
+
+@pytest.mark.spark
+def test_latencies_are_between_steps_that_consumers_took(spark: SparkSession) -> None:
+    from warren.pipeline.latency import journeys, latencies
+    from warren.spark.feed import EXPLODED, spark_schema
+
+    def row(event: str, at: int, offset: int | None, consumer: int = 1, **more: object) -> list:
+        known = {"event": event, EXPLODED: offset, "queue": "q", "incarnation": 1}
+        known |= {"time": datetime.fromtimestamp(60 + at / 1000, UTC), "consumer": consumer, **more}
+        return [known.get(name) for name in spark_schema(explode=True).names]
+
+    rows = [row("published", 0, n) for n in (1, 2, 3)] + [row("confirmed", n, n) for n in (1, 2)]
+    rows += [row("delivered", 10, 1), row("returned", 20, 1), row("acked", 45, 1)]
+    rows += [row("delivered", 30, 1, reason="redelivered"), row("delivered", 5, 2, consumer=0)]
+    rows += [row("acked", 6, 2, consumer=0), row("dead_lettered", 50, 3), row("acked", 9, 9)]
+    rows += [row("queue.created", 0, None)]
+    events = spark.createDataFrame(rows, spark_schema(explode=True))
+    (found,) = latencies(journeys(events)).collect()
+    assert (found.messages, found.acked, found.redelivered, found.dead_lettered) == (3, 1, 1, 1)
+    assert (found.confirm_ms_p50, found.confirm_ms_max) == (1.5, 2.0)
+    assert (found.deliver_ms_max, found.ack_ms_max) == (10.0, 35.0), "an archive is no consumer"

@@ -18,6 +18,7 @@ from warren.pipeline.replay import trail_files
 from warren.pipeline.silver import POISON, SilverTable, bronze_rows
 from warren.pipeline.tables import ROWS
 from warren.pipeline.triage import Triage
+from warren.spark import feed
 from warren.spark.archiving import archived_batches, archived_files
 
 if TYPE_CHECKING:
@@ -74,11 +75,21 @@ class PublisherProof(NamedTuple):
         return not (self.missing or self.doubles or self.unnumbered)
 
 
-def story(spark: SparkSession, folder: PipelineFolder, message_id: str) -> list[AuditEvent]:
-    """What became of the messages with an id, in the order in which it happened."""
+def story(
+    spark: SparkSession, folder: PipelineFolder, message_id: str, feed_queue: str
+) -> list[AuditEvent]:
+    """What became of the messages with an id, in the order in which it happened.
+
+    Args:
+        feed_queue: That of an events feed, if it is archived.
+    """
     events: list[AuditEvent] = []
+    places: list[tuple[str, int]] = []
     for queue in folder.queues():
-        events += _archived(spark, folder, queue, message_id)
+        found = _archived(spark, folder, queue, message_id)
+        events += [event for _, event in found]
+        places += {(queue, offset) for offset, _ in found}
+    events += _told(spark, folder, feed_queue, places)
     letters = Triage(spark, folder).letters()
     if letters is not None:
         died = letters.where(F.col("message_id") == message_id).select(
@@ -115,10 +126,40 @@ _TRAIL: Final = (
 )
 
 
+def _told(
+    spark: SparkSession, folder: PipelineFolder, feed_queue: str, places: list[tuple[str, int]]
+) -> list[AuditEvent]:
+    """What an events feed says of messages in archived queues."""
+    if not places or feed_queue not in folder.queues():
+        return []
+    files = [str(file) for file in archived_files(folder.bronze(feed_queue))]
+    if not files:
+        return []
+    runs = feed.events(spark.read.parquet(*files).select("value").dropDuplicates())
+    runs = runs.where(~F.col("event").isin("published", "leading"))
+    wanted = spark.createDataFrame(places, "queue string, offset bigint")
+    ahead = F.col("offset") - F.col("first_offset")
+    mine = (ahead >= 0) & (ahead < F.col("count"))
+    rows = runs.join(F.broadcast(wanted), "queue").where(mine)
+    told = rows.select("queue", "offset", "event", "reason", F.unix_millis("time").alias("ms"))
+    return [
+        AuditEvent(
+            row.ms,
+            f"{row.event.replace('_', ' ')}{f' ({row.reason})' if row.reason else ''} in queue "
+            f"{row.queue!r}, offset {row.offset}",
+        )
+        for row in told.collect()
+    ]
+
+
 def _archived(
     spark: SparkSession, folder: PipelineFolder, queue: str, message_id: str
-) -> list[AuditEvent]:
-    """When a queue took messages with an id, when these were archived, and what silver says."""
+) -> list[tuple[int, AuditEvent]]:
+    """When a queue took messages with an id, when these were archived, and what silver says.
+
+    Returns:
+        Events, each with the message's offset.
+    """
     batches = {batch.file.name: batch for batch in archived_batches(folder.bronze(queue))}
     if not batches:
         return []
@@ -139,25 +180,19 @@ def _archived(
     if not found:
         return []
     verdicts = _verdicts(spark, SilverTable(folder, queue), mine)
-    events: list[AuditEvent] = []
+    events: list[tuple[int, AuditEvent]] = []
     for row in found:
         again = f", sent by replay {row.replay}" if row.replay else ""
-        events.append(
-            AuditEvent(
-                row.ms,
-                f"taken by queue {queue!r} as offset {row.offset}, exchange {row.exchange!r}, "
-                f"key {row.key!r}{again}",
-            )
+        taken = (
+            f"taken by queue {queue!r} as offset {row.offset}, exchange {row.exchange!r}, "
+            f"key {row.key!r}{again}"
         )
+        events.append((row.offset, AuditEvent(row.ms, taken)))
         batch = batches[row.file]
         if batch.archived_ms:
             typed = f"; {verdicts.get(row.offset, 'a double')} in silver" if verdicts else ""
-            events.append(
-                AuditEvent(
-                    batch.archived_ms,
-                    f"archived from queue {queue!r}, offset {row.offset}, in {row.file}{typed}",
-                )
-            )
+            where = f"archived from queue {queue!r}, offset {row.offset}, in {row.file}{typed}"
+            events.append((row.offset, AuditEvent(batch.archived_ms, where)))
     return events
 
 

@@ -109,7 +109,7 @@ def add_command(commands: Any) -> None:
         ),
     )
     files.add_argument("level", choices=("bronze", "silver", "gold"), metavar="LEVEL")
-    files.add_argument("name", metavar="NAME", help="a queue; of gold: minutes or letters")
+    files.add_argument("name", metavar="NAME", help="a queue; of gold: minutes, latencies or letters")
     files.add_argument("--part", default="rows", help="of silver: rows or poison (default: rows)")
     report = _action(actions, "report", _report, "draw all of it as one HTML file")
     _feed(report)
@@ -179,7 +179,7 @@ def _feed(parser: Parser) -> None:
         "--feed",
         metavar="QUEUE",
         default="warren.feed",
-        help="archived queue of an events feed, for latencies (default: warren.feed)",
+        help="archived queue of an events feed (default: warren.feed)",
     )
 
 
@@ -244,6 +244,7 @@ def _audit_words(actions: Any) -> None:
             "warren pipeline audit /data/shop orders --sequence x-number --publisher app_id",
         ),
     )
+    _feed(audit)
     audit.add_argument("queue", metavar="QUEUE", nargs="*", help="default: all archived ones")
     what = audit.add_mutually_exclusive_group(required=True)
     what.add_argument("--message-id", metavar="ID", help="tell its story")
@@ -489,7 +490,7 @@ def _audit(words: argparse.Namespace, folder: PipelineFolder) -> int:
 
     spark = open_session(folder.spark_log)
     if words.message_id is not None:
-        events = audit.story(spark, folder, words.message_id)
+        events = audit.story(spark, folder, words.message_id, words.feed)
         for event in events:
             print(f"{moment_ms(event.ms)}  {event.what}")
         return 0 if events else complain(f"no message {words.message_id!r} is archived", 1)
