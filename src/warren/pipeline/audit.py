@@ -141,12 +141,15 @@ def _told(
     ahead = F.col("offset") - F.col("first_offset")
     mine = (ahead >= 0) & (ahead < F.col("count"))
     rows = runs.join(F.broadcast(wanted), "queue").where(mine)
-    told = rows.select("queue", "offset", "event", "reason", F.unix_millis("time").alias("ms"))
+    told = rows.select(
+        *("queue", "offset", "event", "reason", "consumer"), F.unix_millis("time").alias("ms")
+    )
     return [
         AuditEvent(
             row.ms,
             f"{row.event.replace('_', ' ')}{f' ({row.reason})' if row.reason else ''} in queue "
-            f"{row.queue!r}, offset {row.offset}",
+            f"{row.queue!r}, offset {row.offset}"
+            + (", for a group of readers such as an archive" if row.consumer == 0 else ""),
         )
         for row in told.collect()
     ]

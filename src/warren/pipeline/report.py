@@ -115,7 +115,7 @@ def gather(
     """Bring gold and the dead letters up to date, and read all figures."""
     gold = GoldTable(folder)
     gold.update(spark)
-    minutes = _by_minute(gold.read(spark))
+    minutes = [row for row in _by_minute(gold.read(spark)) if row["queue"] != feed_queue]
     latency = LatencyTable(folder)
     latency.update(spark, feed_queue)
     latencies = _by_minute(latency.read(spark))

@@ -43,7 +43,8 @@ def open_session(log: Path | None = None) -> SparkSession:
         log: Where a local one writes what it has to say, in the place of standard error.
 
     Raises:
-        PipelineError: Spark or Java is missing.
+        PipelineError: Spark does not start.
+        ModuleNotFoundError: It is not installed.
     """
     source = str(Path(warren.__file__).resolve().parent.parent)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -52,14 +53,10 @@ def open_session(log: Path | None = None) -> SparkSession:
     )
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
-    try:
-        from pyspark import SparkContext
-        from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
-    except ModuleNotFoundError as missing:
-        raise PipelineError(
-            f"this needs {missing.name}: pip install 'warren-broker[spark]'"
-        ) from None
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
     builder = SparkSession.builder.appName("warren pipeline")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._active_spark_context
     if not submitted:

@@ -272,6 +272,11 @@ class SilverTable:
         inferred = schema is None
         if schema is None:
             schema = self._inferred(spark, [str(batch.file) for batch in batches])
+            if not schema.fields:
+                raise PipelineError(
+                    "none of the first messages is a JSON object with fields: say by --schema "
+                    "what they are, or leave the queue out of silver"
+                )
         fixed = {"queue": self._queue, "schema": schema.jsonValue(), "key": key or KEY_DEFAULT}
         self.table.make("silver", {**fixed, "inferred": inferred})
 

@@ -21,7 +21,7 @@ from warren.pipeline.replay import PUBLISHED_TO, Selection, letter_files
 from warren.pipeline.session import first_line
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 #: Columns that a replay may change: what a message is made of.
 EDITABLE: Final = (
@@ -102,8 +102,7 @@ class Triage:
         edited = dict(selection.edits)
         try:
             columns = {
-                name: self._edit(chosen, name, text).alias(f"_new_{name}")
-                for name, text in edited.items()
+                name: self._edit(name, text).alias(f"_new_{name}") for name, text in edited.items()
             }
             rows = chosen.select("*", *columns.values())
             return self._messages(rows, replay, selection, set(edited))
@@ -152,10 +151,11 @@ class Triage:
                 f"wrong condition: {first_line(error)}; columns are: {names}"
             ) from None
 
-    def _edit(self, letters: DataFrame, name: str, text: str) -> Any:
+    def _edit(self, name: str, text: str) -> Column:
         if name not in EDITABLE:
             raise PipelineError(f"{name!r} cannot be set; what can: {', '.join(EDITABLE)}")
-        return F.expr(text)
+        kind = {"value": "binary", "headers": _HEADERS}.get(name, "string")
+        return F.expr(text).cast(kind)
 
     def _messages(
         self, rows: DataFrame, replay: str, selection: Selection, edited: set[str]
@@ -171,7 +171,6 @@ class Triage:
             exchange, key = F.lit(""), F.col("queue")
         made = {"exchange": exchange, "key": key, "value": F.col("value")}
         made |= {name: F.col(f"_new_{name}") for name in edited}
-        made["value"] = made["value"].cast("binary")
         headers = F.col("_new_headers") if "headers" in edited else F.col("headers")
         told = r"^x-death$|^x-(first|last)-death-(reason|queue|exchange)$"
         kept = F.filter(headers, lambda entry: ~entry["key"].rlike(told))
@@ -197,7 +196,7 @@ class Triage:
 _HEADERS: Final = "array<struct<key: string, value: binary>>"
 
 
-def _header(name: str, value: Any) -> Any:
+def _header(name: str, value: Column) -> Column:
     return F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
 
 

@@ -109,7 +109,9 @@ def add_command(commands: Any) -> None:
         ),
     )
     files.add_argument("level", choices=("bronze", "silver", "gold"), metavar="LEVEL")
-    files.add_argument("name", metavar="NAME", help="a queue; of gold: minutes, latencies or letters")
+    files.add_argument(
+        "name", metavar="NAME", help="a queue; of gold: minutes, latencies or letters"
+    )
     files.add_argument("--part", default="rows", help="of silver: rows or poison (default: rows)")
     report = _action(actions, "report", _report, "draw all of it as one HTML file")
     _feed(report)
@@ -297,17 +299,19 @@ def run(words: argparse.Namespace) -> int:
     """Do one action; returns the exit status: 0 done, 1 refused, 2 wrong words."""
     from warren.errors import BrokerError, ConfigError
 
-    try:
-        from warren.pipeline.layout import PipelineFolder
-    except ModuleNotFoundError as missing:
-        if missing.name not in ("numpy", "pyarrow"):
-            raise
-        return complain(
-            f"'warren pipeline' needs {missing.name}: pip install 'warren-broker[spark]'", 1
-        )
     does: Action = words.does
     try:
+        from warren.pipeline.layout import PipelineFolder
+
         return does(words, PipelineFolder(words.folder))
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("numpy", "pandas", "pyarrow", "pyspark"):
+            raise
+        return complain(
+            f"'warren pipeline {words.action}' needs {missing.name}: "
+            "pip install 'warren-broker[spark]'",
+            1,
+        )
     except ConfigError as error:
         return complain(str(error), 2)
     except (BrokerError, OSError) as error:
@@ -377,18 +381,24 @@ def _silver(words: argparse.Namespace, folder: PipelineFolder) -> int:
 def _type(
     words: argparse.Namespace, folder: PipelineFolder, queues: Sequence[str], spark: Any
 ) -> int:
+    from warren.pipeline.layout import PipelineError
     from warren.pipeline.silver import SilverTable, schema_of
 
     schema = schema_of(_text_or_file(words.schema)) if words.schema else None
+    status = 0
     for queue in queues:
-        done = SilverTable(folder, queue).run(spark, schema, words.key)
+        try:
+            done = SilverTable(folder, queue).run(spark, schema, words.key)
+        except PipelineError as error:
+            status = complain(f"{queue}: {error}", 1)
+            continue
         if done.read or not getattr(words, "every", None):
             print(
                 f"silver  {queue}: {done.read:,} read, {done.kept:,} kept, "
                 f"{done.doubles:,} doubles, {done.poison:,} poison",
                 flush=True,
             )
-    return 0
+    return status
 
 
 def _run(words: argparse.Namespace, folder: PipelineFolder) -> int:
@@ -399,7 +409,7 @@ def _run(words: argparse.Namespace, folder: PipelineFolder) -> int:
         spark = open_session(folder.spark_log)
         there = folder.queues()
         typed = [queue for queue in words.queue if queue in there and queue != words.feed]
-        _type(words, folder, typed, spark)
+        failed |= _type(words, folder, typed, spark)
         _draw(words, folder, spark, None)
         return failed
 
