@@ -18,6 +18,7 @@ from pathlib import Path
 
 from demo.orders import Order, read_orders
 from warren.client import Connection, connect
+from warren.wire.amqp091.table import Value
 
 ORDERS = Path(__file__).resolve().parent / "orders.csv"
 URI = os.environ.get("WARREN_URI", "amqp://guest:guest@localhost:5672/%2F")
@@ -41,7 +42,7 @@ def spoiled(body: bytes, how: str) -> bytes:
 def declare(connection: Connection) -> None:
     """Make the shop's exchanges and queues."""
     channel = connection.channel()
-    quorum = {"x-queue-type": "quorum"}
+    quorum: dict[str, Value] = {"x-queue-type": "quorum"}
     channel.exchange_declare("shop", "topic", durable=True)
     channel.exchange_declare("shop.dead", "fanout", durable=True)
     for queue, arguments, exchange in (
