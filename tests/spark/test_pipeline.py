@@ -399,9 +399,10 @@ def test_wrong_words_of_spark_are_one_clear_line(
     shop: str, connection: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(tmp_path / "p")
-    headers = Properties(headers={"x-death": [{"reason": "rejected", "queue": "shop.orders"}]})
+    told: dict = {"x-death": [{"reason": "rejected", "queue": "shop.orders"}]}
+    told["x-exception-message"] = "order 'A-17' timed out after 2.5 s\n  at line 3"
     channel = connection.channel()
-    channel.publish_many("", "shop.letters", [b"{}"], headers.encode())
+    channel.publish_many("", "shop.letters", [b"{}"], Properties(headers=told).encode())
     assert main(["pipeline", "bronze", folder, "shop.letters", "--uri", shop]) == 0
     capsys.readouterr()
     for (action, *rest), expected in (
@@ -418,6 +419,8 @@ def test_wrong_words_of_spark_are_one_clear_line(
         assert main(["pipeline", action, folder, *rest]) == 1, rest
         error = capsys.readouterr().err
         assert expected in error and error.count("\n") == 1, error
+    assert main(["pipeline", "triage", folder]) == 0
+    assert "order '…' timed out after <n> s\n" in capsys.readouterr().out
     assert main(["pipeline", "triage", str(tmp_path / "none")]) == 1
     assert "is no pipeline" in capsys.readouterr().err
 

@@ -40,6 +40,7 @@ from warren.pipeline.layout import (
     write_json,
     write_text,
 )
+from warren.spark.archive import sync
 from warren.spark.broker import Connect, connect
 from warren.spark.finalising import finalise, forget
 from warren.spark.options import EXACTLY_ONCE, WriteOptions, write_options
@@ -194,7 +195,11 @@ def decide(
     attempt = folder.replays / f"_{replay}"
     (attempt / _SENT).mkdir(parents=True)
     write(attempt / LETTERS)
-    letters = sum(pq.read_metadata(file).num_rows for file in _letter_files(attempt))
+    letters = 0
+    for file in _letter_files(attempt):
+        sync(file)
+        letters += pq.read_metadata(file).num_rows
+    sync(attempt / LETTERS)
     if not letters:
         shutil.rmtree(attempt)
         return None
@@ -209,6 +214,7 @@ def decide(
     write_json(attempt / PLAN, content)
     final = folder.replays / replay
     attempt.rename(final)
+    sync(folder.replays)
     return plan_in(final)
 
 
