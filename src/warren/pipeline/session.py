@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -53,6 +54,8 @@ def open_session(log: Path | None = None) -> SparkSession:
     )
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+    # It prints pages of Java for each error that is raised, too.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -102,7 +105,7 @@ def _stderr_to(log: Path | None) -> Iterator[None]:
 def first_line(error: BaseException) -> str:
     """The first line of an error that has pages of Java behind it."""
     lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0].strip() if lines else type(error).__name__
+    return lines[0].strip().rstrip(";") if lines else type(error).__name__
 
 
 def write_files(rows: DataFrame, folder: Path, files: int = 1) -> None:

@@ -324,7 +324,8 @@ class SilverTable:
             known = table.paths(file for file in since.files if file.part == ROWS)
             if known and key != NO_KEY:
                 seen = spark.read.parquet(*known).select("dedup_key")
-                good = good.join(seen, "dedup_key", "left_anti")
+                columns = good.columns  # The join has its key first.
+                good = good.join(seen, "dedup_key", "left_anti").select(*columns)
             read = sum(batch.rows for batch in batches)
             files = 1 + read // _FILE_ROWS
             added = []

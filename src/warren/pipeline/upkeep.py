@@ -114,7 +114,8 @@ def _merged(table: Table, files: list[TableFile], column: str) -> list[TableFile
         for path in paths:
             source = pq.ParquetFile(path)
             for group in range(source.num_row_groups):
-                writer.write_table(source.read_row_group(group).cast(schema))
+                rows = source.read_row_group(group)
+                writer.write_table(rows.select(schema.names).cast(schema))
     return table.take(staging, files[0].part, column)
 
 
