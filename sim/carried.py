@@ -192,7 +192,12 @@ class Receiver(Carrying):
         self.held = {}
         self.have()
         self.call(spec.BasicQos(0, PREFETCH), ignore)
-        self.call(spec.BasicConsume(queue=self.queue), self.begin)
+        arguments = self.arguments()
+        self.call(spec.BasicConsume(queue=self.queue, arguments=arguments), self.begin)
+
+    def arguments(self) -> Table:
+        """What its consumer is subscribed with."""
+        return {}
 
     def pushed(self, method: spec.Method, content: bytes) -> None:
         """A message, or the end of the queue, which goes away with its node for a while."""

@@ -20,14 +20,19 @@ if TYPE_CHECKING:
 
 FRAME_SIZES = (8_192, 131_072)
 
+EAGER_WEIGHT = 5
+"""Eager readers act so many times as often as others, and who publishes for them."""
+
 
 def make_queues(world: Stage) -> list[QueueState]:
     """The queues of a run."""
     options = world.options
     name = options.name
-    queues = [
-        QueueState(name(f"q{n}"), "quorum", True, False) for n in range(options.quorum_queues)
-    ]
+    count = options.quorum_queues
+    if options.has_eager_readers():
+        # One is theirs.
+        count = max(2, count)
+    queues = [QueueState(name(f"q{n}"), "quorum", True, False) for n in range(count)]
     queues += [
         QueueState(name(f"c{n}"), "classic", True, False) for n in range(options.classic_queues)
     ]
@@ -91,13 +96,19 @@ def make_clients(world: Stage) -> list[Client]:
         for n in range(2):
             name = f"r{n}"
             client = new(name)
-            reader = Reader(world, name, 1, world.queues[0], options.name("g"), options.lease_ms)
+            lease_ms = options.eager_lease_ms if options.eager else options.lease_ms
+            reader = Reader(world, name, 1, world.queues[0], options.name("g"), lease_ms)
             client.actors.append(reader)
             readers.append(reader)
             # Readers do one thing after another; let them come to it.
-            clients += [client] * options.reader_weight
+            clients += [client] * (EAGER_WEIGHT if options.eager else options.reader_weight)
         for reader in readers:
             reader.executors = readers
+        if options.eager:
+            # They are to find something.
+            client = new("rp")
+            client.actors.append(Publisher(world, "rp.1", 1, "confirm", world.queues[:1]))
+            clients += [client] * EAGER_WEIGHT
     cleared = [q for q in world.queues if q.volatile or (options.purges and q.kind == "quorum")]
     if options.purges:
         cleared = world.queues
@@ -123,7 +134,8 @@ def _add_publisher(world: Stage, client: Client, number: int, mode: str) -> None
 
 def _add_receiver(world: Stage, client: Client, number: int, sure: bool) -> None:
     random = world.random
-    queue = random.choice(world.queues)
+    eager = world.options.has_eager_readers()
+    queue = random.choice(world.queues[1:] if eager else world.queues)
     name = f"{client.name}.{number}"
     no_ack = random.random() < 0.2
     if random.random() < 0.2 and not queue.single_active:

@@ -1,13 +1,13 @@
 """A queue of which policies say otherwise again and again, while it is used.
 
 Policies and operator policies change how many messages it may hold, and bytes of them, what happens
-to more, when messages expire, how often a delivery may fail, how long what returns waits, and what
-becomes of those that die.
+to more, when messages expire, how often a delivery may fail, how long what returns waits, what
+becomes of those that die, and, user policies alone, how long a consumer may hold a message.
 Each run has a few such terms to choose from. A change takes effect some time after it was asked for
 and two policies count together, so that while things go wrong whatever one of the terms allows may
 happen; what none allows may not. `trials` says what happens when nothing goes wrong any more.
 
-Source: ARG-06, ARG-07, ARG-10; QL-01, QL-02; DL-01 to DL-04, DL-15.
+Source: ARG-06, ARG-07, ARG-10; CT-05 to CT-07; QL-01, QL-02; DL-01 to DL-04, DL-15.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BYTES: Final = {"classic": BODY_BYTES, "quorum": BODY_BYTES + len(PERSISTENT)}
 EARLY_MS: Final = 100
 """So much earlier one may expire: a turn goes by the time at which it began, on each node."""
 UNSAID: Final = -2
-"""A delivery limit of which policies say nothing."""
+"""A delivery limit or a consumer timeout of which policies say nothing."""
 NOWHERE: Final = "nowhere"
 ONCE: Final = "at-most-once"
 KEPT: Final = "at-least-once"
@@ -48,6 +48,13 @@ RETRY_MOST: Final = 3
 RETRIES_MS: Final = (0, 0, 20, 300)
 REASONS: Final = ("rejected", "expired", "maxlen", "delivery_limit")
 LONG_MS: Final = 3_600_000
+TIMEOUTS_MS: Final = (300, 300, 900, LONG_MS)
+DECLARED_MS: Final = (-1, 600, LONG_MS)
+"""A consumer timeout that the queue is declared with; -1 for none."""
+FEW: Final = (0, 1, 2, 5)
+"""So many there may be where what is rejected goes to an exchange."""
+SPILL_SHARE: Final = 0.5
+TIMEOUT_SHARE: Final = 0.6
 CHANGE_SHARE: Final = 0.3
 CLEAR_SHARE: Final = 0.2
 
@@ -60,12 +67,15 @@ class Terms(NamedTuple):
         most: So many ready messages it may have; -1 for no limit.
         most_bytes: So many bytes these may take; likewise.
         rejects: Whether publishes are rejected where there is too much.
+        to_exchange: Whether policies say `reject-publish-dlx`: what a classic queue rejects dies of
+            that, and a quorum queue drops its first messages.
         ttl_ms: When messages expire that come from then on; -1 for never.
         limit: How often a delivery may fail; negative for ever, and `UNSAID`.
         retry_ms: So long what returns waits for each delivery that failed, up to thrice; 0 for not
             at all.
         dead: What becomes of those that die: `NOWHERE`, `ONCE`, `KEPT`.
         expires_ms: For how long the queue may be unused; -1 for ever.
+        timeout_ms: For how long who subscribes from then on may hold a message; or `UNSAID`.
     """
 
     most: int = -1
@@ -76,6 +86,12 @@ class Terms(NamedTuple):
     retry_ms: int = 0
     dead: str = NOWHERE
     expires_ms: int = -1
+    to_exchange: bool = False
+    timeout_ms: int = UNSAID
+
+    def spills(self) -> bool:
+        """Whether what is rejected goes where the dead go."""
+        return self.to_exchange and self.rejects
 
     def room(self, kind: str) -> int:
         """How many messages there may be in a queue of a kind; -1 for no limit."""
@@ -154,9 +170,15 @@ def definitions_of(terms: Terms, kind: str, random: Random) -> tuple[Definition,
             policy["delayed-retry-max"] = most
     overflow = "reject-publish" if terms.rejects else "drop-head"
     # Whoever says a limit says what becomes of more, so that two policies of the same kind agree.
-    user["overflow"] = overflow
+    user["overflow"] = "reject-publish-dlx" if terms.to_exchange else overflow
     if operator:
-        operator["overflow"] = overflow
+        operator["overflow"] = user["overflow"]
+        if terms.to_exchange:
+            # What the operator says counts.
+            user["overflow"] = random.choice(("reject-publish-dlx", overflow))
+    if terms.timeout_ms >= 0:
+        # Operators have no such key.
+        user["consumer-timeout"] = terms.timeout_ms
     if terms.dead != NOWHERE:
         user["dead-letter-exchange"] = ""
         user["dead-letter-routing-key"] = BURIED
@@ -175,6 +197,9 @@ class Governed(Books):
         kept: Whether it is declared with dead letters that arrive at least once.
         strict: Whether clocks go right, so that none may expire before its time.
         sure: Whether what dies at most once arrives when nothing goes wrong.
+        declared_ms: The consumer timeout that the queue is declared with; negative for none.
+        more: Draws what came to be drawn later.
+        returned: What a consumer held for too long when nothing went wrong.
         retries_ms: How long what returns may have to wait.
         palette: The terms there are to choose from.
         taken: What a client has acknowledged.
@@ -201,14 +226,17 @@ class Governed(Books):
         self.most = random.choice((1, 5, 1_000)) if self.kept else 1_000
         # A queue's time never goes back: behind a clock that jumped ahead nothing ever comes again.
         self.retries_ms = RETRIES_MS if strict else (0,)
-        self.palette = [
-            draw_terms(random, source, self.kept, (20, 400), self.retries_ms)
-            for _ in range(random.choice((1, 2)))
-        ]
+        self.more = Random(f"{world.seed} more that policies say")
+        self._varies = world.options.governed_varies
+        timed = self._varies and source == "quorum" and strict
+        self.declared_ms = self.more.choice(DECLARED_MS) if timed else -1
+        self._timeouts_ms = TIMEOUTS_MS if timed else ()
+        self.palette = [self.draw((20, 400)) for _ in range(random.choice((1, 2)))]
         self._said = [definitions_of(terms, source, random) for terms in self.palette]
         self.taken: set[int] = set()
         self.died: dict[int, str] = {}
         self.refused: set[int] = set()
+        self.returned: set[int] = set()
         self.deliveries: Counter[int] = Counter()
         self.quota = 0
         self.singly = False
@@ -219,6 +247,59 @@ class Governed(Books):
         self._last = 0
         """The last one that was sent while things went wrong."""
 
+    def draw(self, ttls_ms: tuple[int, ...]) -> Terms:
+        """Draw terms.
+
+        Args:
+            ttls_ms: What times to live there are to choose from.
+        """
+        terms = draw_terms(self.random, self.source, self.kept, ttls_ms, self.retries_ms)
+        more = self.more
+        if self._varies and terms.dead != KEPT and more.random() < SPILL_SHARE:
+            classic = self.source == "classic"
+            terms = terms._replace(rejects=classic, to_exchange=True)
+            if terms.room(self.source) < 0:
+                terms = terms._replace(most=more.choice(FEW), ttl_ms=-1)
+            if terms.dead == NOWHERE and more.random() < 0.5:
+                terms = terms._replace(dead=ONCE)
+        if self._timeouts_ms and more.random() < TIMEOUT_SHARE:
+            terms = terms._replace(timeout_ms=more.choice(self._timeouts_ms))
+        return terms
+
+    def timeout_ms(self, terms: Terms, own_ms: int) -> int:
+        """How long a consumer may hold a message that subscribes under some terms.
+
+        Args:
+            own_ms: What the consumer asks for, negative if it does not.
+
+        Returns:
+            Milliseconds; negative for longer than any run.
+        """
+        if own_ms >= 0:
+            return own_ms
+        said = [each for each in (self.declared_ms, terms.timeout_ms) if each >= 0]
+        return min(said, default=-1)
+
+    def may_time_out(self) -> bool:
+        """Whether consumers may be timed out."""
+        return bool(self._timeouts_ms)
+
+    def check_told(self, name: str, since_ms: int) -> None:
+        """A consumer that goes by the queue's timeout was told that it held messages for too long.
+
+        Args:
+            since_ms: When it began to subscribe.
+
+        Raises:
+            Violation: It may hold them for longer by all terms.
+        """
+        palette = [Terms()] if self.calm else [Terms(), *self.palette]
+        limits = [each for terms in palette if (each := self.timeout_ms(terms, -1)) >= 0]
+        held_ms = self.world.now_ms() - since_ms
+        if not limits or held_ms + EARLY_MS < min(limits):
+            raise Violation(f"{name} was cancelled after {held_ms} ms, with {limits} allowed")
+        self.world.count("consumers timed out by a policy")
+
     def have(self, actor: Actor) -> None:
         """Both queues."""
         target = self.target() | {"x-max-length": self.most, "x-overflow": "reject-publish"}
@@ -228,6 +309,8 @@ class Governed(Books):
             source["x-dead-letter-routing-key"] = BURIED
             source["x-dead-letter-strategy"] = KEPT
             source["x-overflow"] = "reject-publish"
+        if self.declared_ms >= 0:
+            source["x-consumer-timeout"] = self.declared_ms
         for name, arguments in ((BURIED, target), (GOVERNED, source)):
             actor.call(spec.QueueDeclare(queue=name, durable=True, arguments=arguments), ignore)
 
@@ -271,9 +354,15 @@ class Governed(Books):
         self.refused.add(number)
         self.world.count("governed messages refused")
 
+    def confirm(self, number: int) -> None:
+        """The queue has taken one in."""
+        super().confirm(number)
+        self._check_place(number)
+
     def take(self, number: int) -> None:
         """A client acknowledges one."""
         self.taken.add(number)
+        self._check_place(number)
 
     def fail(self, number: int) -> None:
         """A client fails with one."""
@@ -295,6 +384,20 @@ class Governed(Books):
             raise Violation(f"{name} got message {number}, which died of {reason}, but {problem}")
         self.died[number] = reason
         self.world.count(f"died by policy: {reason}")
+        self._check_place(number)
+
+    def _check_place(self, number: int) -> None:
+        """What there was no room for was either dropped or rejected.
+
+        Raises:
+            Violation: One died of that which the queue has taken in, though none is dropped.
+        """
+        if self.calm and number > self._last:
+            # In trials another one looks at that.
+            return
+        if self.died.get(number) == "maxlen" and not self._may_drop():
+            if number in self.confirmed or number in self.taken:
+                raise Violation(f"governed message {number} was taken in, and rejected to die")
 
     def _problem(self, number: int, reason: str) -> str:
         """Why one cannot have died of this under any of the terms; empty if it can.
@@ -310,7 +413,7 @@ class Governed(Books):
         if reason == "rejected":
             return "" if number in self.rejected else "nobody rejected it"
         if reason == "maxlen":
-            return "" if self._may_drop() else "none is dropped for want of room"
+            return "" if self._may_drop() or self._may_spill() else "none is for want of room"
         if reason == "expired":
             lives = [terms.ttl_ms for terms in self.palette if terms.ttl_ms >= 0]
             if not lives:
@@ -324,6 +427,12 @@ class Governed(Books):
         """Whether any terms have messages go for want of room."""
         return any(terms.room(self.source) >= 0 for terms in self.palette) and not all(
             terms.rejects for terms in self.palette
+        )
+
+    def _may_spill(self) -> bool:
+        """Whether any terms have publishes die for want of room."""
+        return any(terms.room(self.source) >= 0 for terms in self.palette) and any(
+            terms.spills() for terms in self.palette
         )
 
     def _may_fail(self, number: int) -> bool:
@@ -401,11 +510,19 @@ class Taker(GovernedReceiver):
     """Settles what is in the queue, in one way or another."""
 
     queue = GOVERNED
+    _since_ms = 0
 
     def set_up(self) -> None:
         """Subscribe once more."""
         self.governed.lives += 1
+        self._since_ms = self.world.now_ms()
         super().set_up()
+
+    def pushed(self, method: spec.Method, content: bytes) -> None:
+        """A message, or the end: a quorum queue is there for good, and its consumers are served."""
+        if isinstance(method, spec.BasicCancel) and self.governed.source == "quorum":
+            self.governed.check_told(self.name, self._since_ms)
+        super().pushed(method, content)
 
     def take(self, number: int) -> None:
         """It is not settled yet."""

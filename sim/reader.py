@@ -29,6 +29,17 @@ if TYPE_CHECKING:
 
 Runs = list[tuple[int, int]]
 
+Shares = tuple[float, float, float, float, float]
+
+SHARES: Final[Shares] = (0.01, 0.01, 0.02, 0.01, 0.11)
+"""How often a reader whose group another one has takes it; and one that has it, again; how often it
+gives all back, deletes the group, and asks for its last checkout once more."""
+EAGER_SHARES: Final[Shares] = (0.3, 0.06, 0.08, 0.06, 0.1)
+REST_SHARE: Final = 0.15
+"""How often an eager one rests with a checkout until its lease is over."""
+AGAIN_SHARE: Final = 0.4
+"""How often an eager one asks for what was settled."""
+
 NO_BOUND: Final = (1 << 63) - 1
 """A message number above all others."""
 
@@ -70,8 +81,11 @@ class Reader(Actor):
         self.executors: list[Reader] = [self]
         self._epoch = 0
         self._fenced = False
+        self._eager = world.options.eager
+        self._rests_until_ms = 0
         self._newest = 0
         self._gone = 0
+        self._known_settled = 0
         self._had = 0
         self._lapsed = 0
         self._after = 0
@@ -104,30 +118,33 @@ class Reader(Actor):
 
     def act(self) -> None:
         """The next thing a driver does, or something that a driver does after a crash."""
-        if self.busy():
+        if self.busy() or self.world.now_ms() < self._rests_until_ms:
             return
-        random = self.random
-        chance = random.random()
+        back, acquire, release, delete, again = EAGER_SHARES if self._eager else SHARES
+        chance = self.random.random()
         self._newest = self.world.checkouts.epoch(self.queue, self.group)
         self._gone = self.world.checkouts.gone(self.queue, self.group)
+        self._known_settled = self.world.checkouts.settled_up_to(self.queue, self.group)
         if self._epoch:
             self.tolerated.add(406)
-        if not self._epoch and self._fenced and chance >= 0.01:
+        if not self._epoch and self._fenced and chance >= back:
             # The other one works for a while.
             return
-        if not self._epoch or chance < 0.01:
+        if not self._epoch or chance < acquire:
             self._acquire()
-        elif chance < 0.03:
+        elif chance < acquire + release:
             self._release()
-        elif chance < 0.04:
+        elif chance < acquire + release + delete:
             self._delete()
         elif self._lapsed:
             self._retake()
         elif not self._number:
             self._check_out(self._after)
+        elif self._eager and chance > 1 - REST_SHARE:
+            self._rests_until_ms = self.world.now_ms() + 2 * self.lease_ms
         elif not self._whole:
             self._read()
-        elif chance < 0.15:
+        elif chance < acquire + release + delete + again:
             # As after a crash that came before the number was noted.
             self._check_out(self._after)
         else:
@@ -147,6 +164,11 @@ class Reader(Actor):
         self._after = method.settled
         # What it had when its lease ran out, or another reader came, it may have once more.
         self._lapsed = self._had if self._had > method.settled else 0
+        if self._eager:
+            # Or what the other one had.
+            newest = self.world.checkouts.newest(self.queue, self.group)
+            asks = newest > method.settled or self.random.random() < AGAIN_SHARE
+            self._lapsed = newest if asks else 0
         self._forget_checkout()
 
     def _passed(self) -> None:
@@ -166,6 +188,7 @@ class Reader(Actor):
         if method.count == 0:
             self.world.count("retakes of what is gone")
             return
+        self.world.checkouts.retaken(self.queue, self.group, number, self._known_settled)
         self._has(number, decode_runs(content))
         self.world.count("retakes")
 

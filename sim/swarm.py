@@ -48,6 +48,8 @@ EXPIRING_SHARE = 0.5
 """Where a machine may be lost there is no queue that expires, which is so most of the time."""
 OWN_LIMIT_SHARE = 0.25
 ONCE_SHARE = 0.3
+VARIES_SHARE = 0.8
+EAGER_SHARE = 0.5
 RENEWED = ("quorum", "classic", "transient")
 """Kinds of queues that are deleted and declared again, in clusters."""
 PRIORITIES = (0, 3, 5, 9)
@@ -105,8 +107,12 @@ class Options:
         spills: Which kind of queue they come to that another one has no room for; empty if there
             are none.
         spills_most: So many that other one may hold.
+        eager: Whether readers of groups often rest until their lease is over, take checkouts again,
+            give back, and delete their group, and have the first queue to themselves.
+        eager_lease_ms: What these ask for.
         single_active: Whether a quorum queue in a cluster serves one consumer at a time.
         governed: Which kind of queue policies change again and again; empty if there is none.
+        governed_varies: Whether these policies may say `reject-publish-dlx` and consumer timeouts.
         letters_ttl_ms: After what time what is to die expires, if nobody rejects it; 0 for never.
         letters: Which kind of queue dead letters of another one arrive in; empty if there are none.
         letters_source: Which kind of queue they die in.
@@ -220,11 +226,19 @@ class Options:
         self.governed = ""
         if policies.random() < KINDS_SHARE:
             self.governed = policies.choice(("quorum", "quorum", "classic"))
+        self.governed_varies = Random(f"{seed} more policies").random() < VARIES_SHARE
         self.single_active = Random(f"{seed} single active").random() < LATER_SHARE
+        eager = Random(f"{seed} eager readers")
+        self.eager = eager.random() < EAGER_SHARE
+        self.eager_lease_ms = eager.choice((0, 200, 600))
 
     def name(self, plain: str) -> str:
         """What something is called in this run."""
         return NAMES.get(plain, plain) if self.unicode else plain
+
+    def has_eager_readers(self) -> bool:
+        """Whether there are groups of readers that have a queue to themselves."""
+        return self.groups and self.eager and self.quorum_queues > 0
 
     def calm(self) -> None:
         """From now on nothing goes wrong and everything is acked."""

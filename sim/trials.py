@@ -6,11 +6,13 @@ What has to become of each message follows from the terms alone:
 
 - Where the first ones are dropped, no more are left than there is room for, when a message comes
   and when a policy has come into force. Where publishes are rejected nothing that is there goes,
-  and publishers are told.
+  and publishers are told; where they go to an exchange they arrive where the dead go, too.
 - Messages expire that come under a time to live, and those do not that were there before, as in
   RabbitMQ.
 - What fails oftener than the delivery limit allows dies, by the limit in force when it fails. What
   comes back waits for as long as it is to.
+- Who holds messages for longer than the policies said when it subscribed is told so, and they
+  return (`overdue`); that is no failure.
 - What dies goes where the terms say. At least once all of it arrives, also what died before some
   other setting changed; what dies at most once does, too, since nothing goes wrong; where a change
   ends at-least-once, what is under way may go (DL-15).
@@ -29,6 +31,7 @@ from sim.governed import (
     EARLY_MS,
     GOVERNED,
     KEPT,
+    LONG_MS,
     NOWHERE,
     ONCE,
     POLICY,
@@ -41,12 +44,13 @@ from sim.governed import (
     Taker,
     Terms,
     definitions_of,
-    draw_terms,
     govern,
 )
 from sim.model import Violation
+from sim.overdue import OWN_MS, Holding, hold
 from warren.queues.fifo_queue import FifoQueue
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +72,8 @@ FAILS_MAX: Final = 2
 READY: Final = "ready"
 GONE: Final = "gone"
 REFUSED: Final = "refused"
+SPILLED: Final = "maxlen and refused"
+"""A publisher was told that one was rejected, and it arrived where the dead go."""
 BEYOND: Final = 1
 """So many more than there is room for a quorum queue takes: one that tells that it is full (QL-03).
 
@@ -76,6 +82,7 @@ has it; so among nodes it may be one each, and what is under way. A trial has on
 waits for each answer.
 """
 KEEP_SHARE: Final = 0.5
+HOLD_SHARE: Final = 0.6
 
 
 @final
@@ -86,6 +93,7 @@ class Examiner(GovernedReceiver):
         way: `ack`, `reject` or `fail`.
         fails: How often each is failed with before it is acknowledged.
         retry_ms: So long what it failed with may not come again.
+        own_ms: For how long it asks to hold messages; negative for as long as the queue says.
         turn: Called once, before it settles the first one.
     """
 
@@ -93,6 +101,7 @@ class Examiner(GovernedReceiver):
     way = "ack"
     fails = 0
     retry_ms = 0
+    own_ms = -1
     turn: Callable[[], None] | None = None
 
     def __init__(self, world: ClusterWorld, name: str, number: int, governed: Governed) -> None:
@@ -100,6 +109,25 @@ class Examiner(GovernedReceiver):
         self._newest = 0
         self._failed_ms: dict[int, int] = {}
         """When it last failed with each."""
+
+    def arguments(self) -> Table:
+        """A timeout of its own, perhaps."""
+        return {"x-consumer-timeout": self.own_ms} if self.own_ms >= 0 else {}
+
+    def pushed(self, method: spec.Method, content: bytes) -> None:
+        """A message.
+
+        Raises:
+            Violation: It was held before, and does not say so, or this consumer is cancelled.
+        """
+        if isinstance(method, spec.BasicDeliver):
+            number = self.books.number(content, self.name)
+            held = number in self.governed.returned or self.governed.deliveries[number] > 0
+            if held and not method.redelivered:
+                raise Violation(f"{self.name} got message {number} again without redelivered")
+        elif isinstance(method, spec.BasicCancel) and self.governed.source == "quorum":
+            raise Violation(f"{self.name} was cancelled, and held nothing for long")
+        super().pushed(method, content)
 
     def take(self, number: int) -> None:
         """It came.
@@ -109,7 +137,10 @@ class Examiner(GovernedReceiver):
         """
         deliveries = self.governed.deliveries
         deliveries[number] += 1
-        if deliveries[number] == 1:
+        if deliveries[number] == 1 and number in self.governed.returned:
+            # What waits before it comes again comes behind others.
+            self.world.count("came again after a timeout")
+        elif deliveries[number] == 1:
             if number < self._newest:
                 raise Violation(f"{self.name} got message {number} behind {self._newest}")
             self._newest = number
@@ -196,12 +227,7 @@ class Trials:
             self._settle()
         if random.random() < 0.3:
             self._start_again()
-        former = self._terms
-        terms = self._draw()
-        while terms.most_bytes >= 0 > former.most_bytes:
-            # What came without such a limit counts with its framing.
-            terms = self._draw()
-        self._have(terms)
+        self._have(self._draw())
         if random.random() < 0.3:
             self._start_again()
         if random.random() < 0.6:
@@ -213,9 +239,11 @@ class Trials:
     def _draw(self) -> Terms:
         """Other terms."""
         governed = self._governed
-        return draw_terms(
-            governed.random, governed.source, governed.kept, self._ttls_ms, governed.retries_ms
-        )
+        terms = governed.draw(self._ttls_ms)
+        while terms.most_bytes >= 0 > self._terms.most_bytes and self._story:
+            # What came without such a limit counts with its framing.
+            terms = governed.draw(self._ttls_ms)
+        return terms
 
     def _have(self, terms: Terms) -> None:
         """Have other terms in force."""
@@ -228,7 +256,9 @@ class Trials:
         if terms.dead == NOWHERE or (before.dead == KEPT and terms.dead != KEPT):
             # What is under way may go with the change.
             for fates in self._fates.values():
-                if READY not in fates and REFUSED not in fates:
+                if SPILLED in fates:
+                    fates.add(REFUSED)
+                elif READY not in fates and REFUSED not in fates:
                     fates.add(GONE)
         self._drop()
 
@@ -326,7 +356,10 @@ class Trials:
                 self._complain(f"message {number} was refused where there is room")
         elif len(self._ready) >= room + BEYOND:
             self._complain(f"message {number} was taken where there is no room")
-        if refused:
+        if refused and terms.spills() and terms.dead == ONCE:
+            self._fates[number] = {SPILLED} if governed.sure else {SPILLED, REFUSED}
+            self._world.count("publishes rejected to die by a policy")
+        elif refused:
             self._fates[number] = {REFUSED}
         elif terms.ttl_ms >= 0:
             self._fates[number] = self._dead("expired")
@@ -359,6 +392,7 @@ class Trials:
         limit = governed.default_limit() if terms.limit == UNSAID else terms.limit
         fails = governed.random.randrange(1, FAILS_MAX + 1)
         self._story.append(f"{way}, {fails} times, limit {limit}")
+        self._hold()
         for number in self._ready:
             if way == "reject":
                 self._fates[number] = self._dead("rejected")
@@ -370,6 +404,9 @@ class Trials:
             for actor in client.actors:
                 if isinstance(actor, Examiner):
                     actor.way, actor.fails, actor.retry_ms = way, fails, terms.retry_ms
+                    if governed.timeout_ms(terms, -1) >= 0:
+                        # It is slow, and is not to be told.
+                        actor.own_ms = LONG_MS
                     switches = governed.source == "quorum" and terms.dead == ONCE and way != "ack"
                     if switches and governed.random.random() < KEEP_SHARE:
                         actor.turn = self._keep
@@ -390,6 +427,26 @@ class Trials:
         self._ready = []
         self._healing.leave()
 
+    def _hold(self) -> None:
+        """Have a consumer hold some for long; what it may have and settles is there no more."""
+        governed = self._governed
+        governed.returned.clear()
+        if not self._ready or not governed.may_time_out() or governed.more.random() >= HOLD_SHARE:
+            return
+        own_ms = governed.more.choice(OWN_MS)
+        (client,) = self._with((Holding,))
+        (holding,) = client.actors
+        assert isinstance(holding, Holding)
+        holding.own_ms = own_ms
+        may_ms = governed.timeout_ms(self._terms, own_ms)
+        self._story.append(f"held by one who may do so for {may_ms} ms")
+        hold(holding, may_ms, self._ready)
+        self._ready = [number for number in self._ready if number not in governed.taken]
+        self._settle()
+        self._healing.leave()
+        if not governed.kept:
+            self._with((Burier,))
+
     def _keep(self) -> None:
         """While messages die that are to arrive at most once, have them do so at least once."""
         world = self._world
@@ -401,7 +458,7 @@ class Trials:
         for definition, of_operator in ((user, False), (operator, True)):
             govern(world, site, definition, of_operator)
         self._story.append("and what dies is kept meanwhile")
-        self._terms = self._terms._replace(rejects=True, dead=KEPT)
+        self._terms = self._terms._replace(rejects=True, to_exchange=False, dead=KEPT)
         world.count("dead letters kept meanwhile")
 
     def _is_over(self) -> bool:

@@ -50,6 +50,7 @@ ENTRIES = {
     "warren.server.main",
     "warren.admin.cli.tools.main",
     "warren.spark.archive",
+    "warren.spark.feed",
 }
 """Modules that nothing has to import: commands, what these import late, what queries import."""
 

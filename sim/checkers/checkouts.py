@@ -3,6 +3,7 @@
 - Whatever checkout is answered twice under one number has the same runs both times.
 - The rows read from a checkout that was then settled are complete, in order, and are in no other
   settled checkout; nobody else holds or has settled them.
+- What was settled before a retake was sent is not taken again.
 - A call succeeds only if nobody acquired or deleted the group between the caller's acquire and the
   call. A group that is made anew has other epochs and numbers.
 
@@ -32,6 +33,8 @@ class CheckoutChecker(Checker):
         self._since_ms: dict[tuple[str, str, int], int] = {}
         self._gone: dict[tuple[str, str], int] = {}
         self._owner: dict[tuple[str, int], tuple[str, int]] = {}
+        self._newest: dict[tuple[str, str], int] = {}
+        self._settled: dict[tuple[str, str], int] = {}
 
     def acquired(self, queue: QueueState, group: str, epoch: int, newest: int) -> None:
         """A reader took a group over; `newest` is the newest epoch known when it asked."""
@@ -76,6 +79,7 @@ class CheckoutChecker(Checker):
 
     def checked_out(self, queue: QueueState, group: str, number: int, runs: Runs) -> None:
         """A checkout was answered."""
+        self._newest[queue.name, group] = max(number, self.newest(queue, group))
         key = (queue.name, group, number)
         self._since_ms.setdefault(key, self.world.now_ms())
         before = self._runs.setdefault(key, runs)
@@ -84,10 +88,34 @@ class CheckoutChecker(Checker):
                 f"checkout {number} of group {group} of {queue.name} was {before} and is {runs}"
             )
 
+    def newest(self, queue: QueueState, group: str) -> int:
+        """The number of the newest checkout that a reader of a group was told."""
+        return self._newest.get((queue.name, group), 0)
+
+    def settled_up_to(self, queue: QueueState, group: str) -> int:
+        """The number up to which a reader of a group was told that checkouts are settled."""
+        return self._settled.get((queue.name, group), 0)
+
+    def retaken(self, queue: QueueState, group: str, number: int, settled: int) -> None:
+        """A checkout was had again.
+
+        Args:
+            settled: Up to which number they were known to be settled when that was asked for.
+
+        Raises:
+            Violation: It was among those.
+        """
+        if number <= settled:
+            raise Violation(
+                f"checkout {number} of group {group} of {queue.name} was taken again, though those "
+                f"up to {settled} were settled"
+            )
+
     def settled_rows(
         self, queue: QueueState, group: str, number: int, rows: list[tuple[int, Copy]]
     ) -> None:
         """A checkout was read whole, and the node answered that it is settled."""
+        self._settled[queue.name, group] = max(number, self.settled_up_to(queue, group))
         key = (queue.name, group, number)
         wanted = [n for first, last in self._runs[key] for n in range(first, last + 1)]
         if wanted != [at for at, _ in rows]:

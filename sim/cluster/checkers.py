@@ -44,7 +44,7 @@ class ClusterDeliveryChecker(Checker):
         """Check one delivery against all that is known of its message."""
         done = copy.settled in (SETTLED, SETTLED_FOR_GOOD)
         if copy.holder is not holder:
-            self._world.taken(copy, self._world.now_ms(), holder)
+            self._world.timeouts.taken(copy, self._world.now_ms(), holder)
         counted = copy.rejected
         if self._world.faults.group_size < MEMBERS_NEVER_ALONE:
             # As for one node: a sole member hands out ahead of its disk.
@@ -102,7 +102,7 @@ class ClusterCheckoutChecker(CheckoutChecker):
         self._world = world
 
     def _taken(self, copy: Copy, now_ms: int) -> None:
-        self._world.taken(copy, now_ms)
+        self._world.timeouts.taken(copy, now_ms)
 
     def _done_with(self, copy: Copy) -> bool:
         return copy.settled in (SETTLED, SETTLED_FOR_GOOD)

@@ -86,7 +86,7 @@ class Healing:
         # What passes at most once between nodes is lost with a link.
         world.until(ANSWER_MS, "nodes that are up have no link", self._linked)
         told = "who held messages for too long is not told"
-        world.until(ANSWER_MS, told, world.all_told)
+        world.until(ANSWER_MS, told, world.timeouts.all_told)
         strays = "messages are held of which no client knows"
         world.until(ANSWER_MS, strays, self._all_known)
         self.leave()

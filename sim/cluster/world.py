@@ -24,19 +24,17 @@ from sim.cluster.checkers import (
 )
 from sim.cluster.drops import Drops
 from sim.cluster.healing import Healing
+from sim.cluster.kinds import MEMBERS_MIN, add_kinds
 from sim.cluster.ledger import Ledger
 from sim.cluster.lines import Lines
 from sim.cluster.network import Network
 from sim.cluster.schedule import MS, Schedule
 from sim.cluster.site import DAMAGED, NO_MEMBER, Site
 from sim.cluster.swarm import CLOCK, REPLACE, RESTORE, ROT, SPOIL, WIPE, ClusterOptions
+from sim.cluster.timeouts import Timeouts
 from sim.cluster.troubles import ClusterTroubles
 from sim.connection import SimConnection
 from sim.consumer import Receiver
-from sim.dead_letters import Letters, add_letters
-from sim.delays import Delays, add_delays
-from sim.expiring import Expiring, add_users
-from sim.governed import Governed, add_governed
 from sim.incarnations import Incarnation
 from sim.model import (
     NEVER,
@@ -49,10 +47,7 @@ from sim.model import (
     QueueState,
     Violation,
 )
-from sim.rejecting import Spills, add_spills
-from sim.replies import add_talks
 from sim.room import is_at_rest
-from sim.short_lived import add_renewers
 from sim.stage import Stage
 from warren.errors import Refusal
 from warren.ids import life_of, life_of_session
@@ -71,7 +66,6 @@ TIMED: Final = "timed out. Timeout value used"
 """What a node says when a channel held messages for too long."""
 LOST_POLL: Final = "to basic.get was lost"
 """That of a poll it finds in the snapshot."""
-MEMBERS_MIN: Final = 3
 CACHE_BYTES_MIN: Final = 2_048
 WAL_BYTES_MIN: Final = 8_192
 EVENTS_MAX: Final = 1_000_000
@@ -98,28 +92,6 @@ class Doubt:
         self.index = index
         self.queue = queue
         self.learned = False
-
-
-@final
-class Untold:
-    """Who seems to have held a message for too long, and is not told yet.
-
-    Attributes:
-        holder: Who had it when another one got it.
-        taker: That one, if there is one. If it is told that it held messages for too long, this
-            may have been one of them, sent to it before the holder had it.
-    """
-
-    def __init__(self, holder: Holder, taker: Holder | None) -> None:
-        self.holder = holder
-        self.taker = taker
-        self._told = holder.told
-        self._taker_told = 0 if taker is None else taker.told
-
-    def lasts(self) -> bool:
-        """Whether that is so still."""
-        explained = self.taker is not None and self.taker.told != self._taker_told
-        return self.holder.alive and self.holder.told == self._told and not explained
 
 
 @final
@@ -157,6 +129,7 @@ class ClusterWorld(Stage):
         self.ledger = Ledger(self)
         self.remote_lines = Lines(self)
         self.drops = Drops(self)
+        self.timeouts = Timeouts(self)
         self.troubles = ClusterTroubles(self)
         self.checkouts = ClusterCheckoutChecker(self)
         self.durability = ClusterDurabilityChecker(self)
@@ -179,7 +152,6 @@ class ClusterWorld(Stage):
         self._cut: list[SimConnection] = []
         """Those whose clients are gone, which their nodes do not know."""
         self._replaced = False
-        self._untold: list[Untold] = []
         self.wall_jumps = CLOCK in self.faults.faults
         self._alarm_step = -1
         self._gone: dict[str, set[int]] = {}
@@ -203,14 +175,7 @@ class ClusterWorld(Stage):
                 # A commit to one that is away fails.
                 self.tolerated.add(506)
         self.clients = make_clients(self)
-        self._add_renewers()
-        self._add_letters()
-        self._add_delays()
-        self._add_users()
-        self._add_spills()
-        self._add_governed()
-        if self.options.replies:
-            self.talks = add_talks(self, self.clients)
+        add_kinds(self)
         self.begin_acting()
         self._strike_later()
         while self.operations < self.options.operations:
@@ -221,75 +186,6 @@ class ClusterWorld(Stage):
         for checker in self.checkers:
             checker.finished()
         self.counts["events"] += self.schedule.done
-
-    def _add_renewers(self) -> None:
-        """Queues that are deleted and declared again, and clients that do so."""
-        renewed: list[QueueState] = []
-        for kind in self.options.renewed:
-            if kind == "transient":
-                renewed.append(QueueState("vt", "classic", False, True))
-            elif kind == "classic" and {RESTORE, SPOIL} & set(self.faults.faults):
-                # Nobody keeps what is known of it at the time of a copy, or can say what is left.
-                continue
-            elif kind == "classic" or self.voters_min() < MEMBERS_MIN:
-                # What is declared while a node is down has too few members to lose one.
-                renewed.append(QueueState(f"v{kind[0]}", kind, True, True))
-        if renewed:
-            add_renewers(self, self.clients, renewed)
-
-    def _add_letters(self) -> None:
-        """A queue whose dead letters go to another one, and clients of both."""
-        kind = self.options.letters
-        if kind == "classic" and self.voters_min() == MEMBERS_MIN:
-            # The machine that such a queue is on may be lost.
-            kind = "quorum"
-        if kind:
-            # What a leader finds damaged when it is to go on is lost, at most once.
-            sure = ROT not in self.faults.faults
-            strict = CLOCK not in self.faults.faults
-            source = self.options.letters_source
-            if source == "classic" and self.voters_min() == MEMBERS_MIN:
-                source = "quorum"
-            random = Random(f"{self.seed} letters")
-            self.letters = Letters(self, random, kind, source, sure, strict)
-            add_letters(self, self.clients, self.letters)
-
-    def _add_delays(self) -> None:
-        """An exchange whose messages wait, a queue that they come to, and clients of both."""
-        kind = self.options.delays
-        if kind == "classic" and self.voters_min() == MEMBERS_MIN:
-            # As above.
-            kind = "quorum"
-        if kind:
-            strict = CLOCK not in self.faults.faults
-            self.delays = Delays(self, Random(f"{self.seed} delays of"), kind, strict)
-            add_delays(self, self.clients, self.delays)
-
-    def _add_users(self) -> None:
-        """A queue that goes when nobody uses it, unless the machine that it is on may be lost."""
-        options = self.options
-        if options.expiring and self.voters_min() < MEMBERS_MIN:
-            strict = CLOCK not in self.faults.faults
-            self.expiring = Expiring(self, options.expiring, options.expires_ms, strict)
-            add_users(self, self.clients, self.expiring)
-
-    def _add_spills(self) -> None:
-        """A full queue, and one for what it rejects, unless a machine may be lost."""
-        if self.options.spills and self.voters_min() < MEMBERS_MIN:
-            self.spills = Spills(self, self.options.spills, self.options.spills_most)
-            add_spills(self, self.clients, self.spills)
-
-    def _add_governed(self) -> None:
-        """A queue that policies change again and again, and those who use it and change them."""
-        source = self.options.governed
-        if source == "classic" and self.voters_min() == MEMBERS_MIN:
-            source = "quorum"
-        if source:
-            faults = self.faults.faults
-            random = Random(f"{self.seed} governed")
-            sure, strict = ROT not in faults, CLOCK not in faults
-            self.governed = Governed(self, random, source, "quorum", sure, strict)
-            add_governed(self, self.clients, self.governed)
 
     def step(self) -> None:
         """Let the next thing happen."""
@@ -543,59 +439,6 @@ class ClusterWorld(Stage):
                         _take_back(actor)
                     return
 
-    def taken(self, copy: Copy, now_ms: int, taker: Holder | None = None) -> None:
-        """A message had gone to another one by then; who had it before may not know yet.
-
-        Args:
-            copy: The message.
-            now_ms: When it was found to have gone.
-            taker: Who got it, if anybody.
-
-        Raises:
-            Violation: Whoever has it cannot have held it for too long.
-        """
-        if copy.holder is not None:
-            self.closed_unread(copy.holder)
-        if copy.holder is not None and copy.holder.alive and copy.queue.timeout_ms >= 0:
-            self._timed_out(copy, copy.holder, now_ms, taker)
-
-    def _timed_out(self, copy: Copy, holder: Holder, now_ms: int, taker: Holder | None) -> None:
-        if not self._may_be_held_too_long(copy, now_ms):
-            held_ms = now_ms - copy.message.sent_ms
-            raise Violation(
-                f"{copy.message} was taken from {holder.name}, {held_ms} ms after it was published"
-            )
-        for connection in self.connections:
-            for actor in connection.users():
-                if isinstance(actor, Receiver) and actor.holder is holder:
-                    if copy not in actor.told_of:
-                        self._untold.append(Untold(holder, taker))
-                    actor.void |= {tag for tag, held in actor.held.items() if held is copy}
-                    actor.doubted.add(copy)
-                    copy.holder = None
-        self.count("messages held too long")
-
-    def sent_late(self, receiver: Receiver, copy: Copy) -> bool:
-        """A message comes to whom it went first, behind whom it went to when that was too long ago.
-
-        A node that hears nothing for a while says late whom it gave what, and then who held it for
-        too long: that has to come, too.
-        """
-        if not self._may_be_held_too_long(copy, self.now_ms()):
-            return False
-        self._untold.append(Untold(receiver.holder, None))
-        self.count("messages sent when they were held too long")
-        return True
-
-    def _may_be_held_too_long(self, copy: Copy, now_ms: int) -> bool:
-        """Whether a message was old enough by then to have been held for too long."""
-        return self.wall_jumps or now_ms - copy.message.sent_ms >= copy.queue.timeout_ms
-
-    def all_told(self) -> bool:
-        """Whether all who held messages for too long know."""
-        self._untold = [untold for untold in self._untold if untold.lasts()]
-        return not self._untold
-
     def take_back(self, site: str, queue: str) -> None:
         """What consumers at a node hold of a queue goes to others; they need not know."""
         self.durability.over(site, queue)
@@ -673,6 +516,10 @@ class ClusterWorld(Stage):
         return any(
             key[0] == connection.site and doubt.queue == name for key, doubt in self._doubts.items()
         )
+
+    def sent_late(self, receiver: Receiver, copy: Copy) -> bool:
+        """As `Timeouts.sent_late`."""
+        return self.timeouts.sent_late(receiver, copy)
 
     def settlement(self, receiver: Receiver, copy: Copy, sure: bool) -> int:
         """A settlement of what was taken back does nothing."""

@@ -136,7 +136,6 @@ def test_an_events_feed_is_turned_on_read_and_turned_off(asked: Broker) -> None:
     connection.close()
     assert said(warren("feed", *node, "disable")) == ""
     assert "vhost '/' has no events feed" in said(warren("feed", *node, "disable"), 1)
-    assert "a number of 1 or more" in said(warren("feed", *node, "enable", "--max-bytes", "x"), 2)
 
 
 def test_the_log_says_who_comes_and_goes(make_broker: Callable[..., Broker]) -> None:

@@ -281,6 +281,51 @@ def test_what_is_wrong_is_named(pair: Pair, kind: str, item: Any, text: str) -> 
     assert refused.value.text.startswith(text), refused.value.text
 
 
+LONG = "n" * 256
+LONG_TEXT = "x" * 140_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "item", "text"),
+    [
+        ("queues", {"name": LONG}, "the name of a queue has at most 255 bytes"),
+        ("exchanges", {"name": LONG}, "the name of an exchange has at most 255 bytes"),
+        (
+            "bindings",
+            {"source": "amq.topic", "destination": "q", "routing_key": LONG},
+            "a routing key has at most 255 bytes",
+        ),
+        (
+            "policies",
+            {"name": LONG, "pattern": "", "definition": {"max-length": 1}},
+            "the name of a policy has at most 255 bytes",
+        ),
+        (
+            "policies",
+            {"name": "p", "pattern": "", "definition": {"dead-letter-exchange": LONG_TEXT}},
+            "the definition of a policy has at most 65536 bytes",
+        ),
+        (
+            "queues",
+            {"name": "q2", "arguments": {"x": LONG_TEXT}},
+            "its arguments take more than 131072 bytes",
+        ),
+    ],
+)
+def test_what_no_client_could_declare_is_refused(
+    pair: Pair, kind: str, item: dict[str, Any], text: str
+) -> None:
+    item = {"vhost": "/", **item}
+    if kind == "bindings":
+        imported(pair, {"queues": [{"name": "q", "vhost": "/"}]})
+        item["destination_type"] = "queue"
+    with pytest.raises(Refusal) as refused:
+        imported(pair, {kind: [item]})
+    assert refused.value.kind == PRECONDITION_FAILED
+    assert refused.value.text.endswith(text)
+    assert len(refused.value.text) < 1_000
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

@@ -17,7 +17,8 @@ from warren.log.listener import LogListener, Replayer
 from warren.log.log import Log
 from warren.log.runlist import LiveRuns
 from warren.log.sidecar import PIECE_BYTES, load, store
-from warren.log.wal import ROUND_BATCHES_MIN, ROUND_STATES_MAX
+from warren.log.wal import ROUND_BATCHES_MIN, ROUND_STATES_MAX, RoundJob
+from warren.ports import Job
 
 GROUPS = 200
 AT_ONCE = 16
@@ -202,3 +203,52 @@ def test_what_a_turn_takes_in_is_durable_soon(count: int) -> None:
         while len(owner.told) == rounds:
             assert executor.step()
         assert turn * count - sum(owner.told) <= count
+
+
+class Watched(SimExecutor):
+    """Notes which rounds may keep the loop's thread."""
+
+    def __init__(self) -> None:
+        super().__init__(Random(1))
+        self.brief: list[bool] = []
+
+    def submit(self, lane: str, job: Job) -> None:
+        if isinstance(job, RoundJob):
+            self.brief.append(job.brief)
+        super().submit(lane, job)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "groups", "size", "brief"),
+    [
+        (True, 1, 10_000, True),
+        (True, 1, 20_000, False),
+        (True, 100, 900, True),
+        (True, 100, 1_100, False),
+        (True, 1_500, 900, False),
+        (False, 100, 900, False),
+    ],
+)
+def test_a_round_keeps_the_loop_that_is_small_beside_its_batches(
+    allowed: bool, groups: int, size: int, brief: bool
+) -> None:
+    """Where each of 300 queues got a message in each turn, two changes of threads cost more.
+
+    Args:
+        allowed: Whether any round may.
+        groups: How many of them get a batch.
+        size: Bytes of each.
+        brief: Whether the round may.
+    """
+    executor = Watched()
+    config = LogConfig(wal_max_size_bytes=1 << 24, reserve_bytes=1 << 20)
+    log = Log(SimDisk(4), executor, config, Owner())
+    log.recover(Replayer())
+    executor.drain()
+    log.allow_brief_rounds(allowed)
+    executor.brief.clear()
+    for group_id in range(1, groups + 1):
+        write(log, group_id, size)
+    log.flush()
+    assert executor.brief[:1] == [brief]
+    executor.drain()

@@ -169,6 +169,27 @@ def test_a_reader_is_told_what_came_of_its_request(name: str, size: int) -> None
         assert not client.methods and len(client.rows) == 1
 
 
+def settled(client: Client) -> None:
+    checked_out(client)
+    assert isinstance(client.call(spec.TableSettle(0, QUEUE, "g", 1, 1)), spec.TableSettleOk)
+
+
+def entries_behind(request: spec.Method, before: Callable[[Client], None], size: int) -> int:
+    """How many entries the queue's log has behind the snapshot that swallowed an answer."""
+    pair, _ = swallowed(request, before, size)
+    pair.settle()
+    log = pair.a.node.cluster.members[int(pair.a.queue(QUEUE).group_id)].log
+    return int(log.last_index) - int(log.snapshot_index)
+
+
+@pytest.mark.parametrize("size", (0, 1))
+@pytest.mark.parametrize("before", (checked_out, settled))
+def test_a_retake_is_answered_by_the_snapshot(before: Callable[[Client], None], size: int) -> None:
+    """It is not asked for once more: the next snapshot might swallow that, too, and so on."""
+    settle = entries_behind(spec.TableSettle(0, QUEUE, "g", 1, 1), before, size)
+    assert entries_behind(spec.TableRetake(0, QUEUE, "g", 1, 1), before, size) == settle
+
+
 def got_and_acked(client: Client) -> None:
     got = client.get(QUEUE)
     assert got is not None

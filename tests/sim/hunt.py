@@ -21,6 +21,7 @@ from tests.sim import (
     planted_delays,
     planted_expiring,
     planted_features,
+    planted_groups,
     planted_limits,
     planted_observers,
     planted_policies,
@@ -43,6 +44,9 @@ PLAIN = {
     "governed": "",
 }
 """What came to be drawn after most bugs were planted: without it their seeds find them still."""
+
+LATEST = {"governed_varies": False, "eager": False}
+"""Likewise, for all of them."""
 
 STALE = ("AttributeError", "NameError", "TypeError", "ImportError")
 """What a plant raises that no longer fits the code, and then proves nothing."""
@@ -70,7 +74,7 @@ def hunt(
         elif where.faults:
             world.options.troubles = dict.fromkeys(where.faults, 3)
         plain = {} if plant in planted_limits.PLANTED else PLAIN
-        for name, value in (plain | where.options).items():
+        for name, value in (LATEST | plain | where.options).items():
             options: Any = world.options
             if isinstance(world, ClusterWorld) and hasattr(world.faults, name):
                 options = world.faults
@@ -107,6 +111,7 @@ def main() -> None:
         (planted_delays.PLANTED, True),
         (planted_expiring.PLANTED, True),
         (planted_features.PLANTED, True),
+        (planted_groups.PLANTED, True),
         (planted_limits.PLANTED, True),
         (planted_policies.PLANTED, True),
         (planted_raft.PLANTED, True),

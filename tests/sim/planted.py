@@ -336,7 +336,7 @@ PLANTED = {
     first_of_a_run: Where(10),
     snapshot_ahead: Where(6),
     surviving_transients: Where(3),
-    unfenced: Where(13),
+    unfenced: Where(4),
     ignored_limit: Where(1),
     unsynced_manifest: Where(
         2, 300, (POWER,), LARGE | {"wal_max_bytes": 8_192, "compact_interval_ms": 100}

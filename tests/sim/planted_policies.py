@@ -8,15 +8,23 @@ from sim.cluster.swarm import CUT, KILL, LOSE, STOP
 from tests.sim.planted import Undo, Where, replace
 from tests.sim.planted_features import QUORUM
 from warren.message.dead_letters import EXPIRED
+from warren.metadata.policy_keys import BY_NAME, MAX
+from warren.queue_types import CONSUMER_TIMEOUT
+from warren.queues.fifo import applying, timeouts
 from warren.queues.fifo.config import Config
 from warren.queues.fifo.delayed import Retry
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.restoring import StateReader
 from warren.queues.fifo.runs import Run
+from warren.queues.fifo_queue import FifoQueue
 from warren.queues.quorum import QuorumQueue
 
 GOVERNED: dict[str, Any] = QUORUM | {"governed": "quorum", "clients": 1}
 GOVERNED_CLASSIC = GOVERNED | {"governed": "classic", "wal_max_bytes": 8_192}
+VARIED: dict[str, Any] = {"governed_varies": True}
+"""With what came to be said later."""
+STRICT: dict[str, Any] = {"delivery_limit": 0, "own_limit": False}
+"""What fails once dies."""
 UNCACHED: dict[str, Any] = {"cache_bytes": 64}
 """What dies is read from disk again."""
 RANKED: dict[str, Any] = {
@@ -162,6 +170,36 @@ def comes_again_early() -> Undo:
     return replace(Retry, "due_ms", due_ms)
 
 
+def holds_for_the_longer() -> Undo:
+    """Of the consumer timeouts of a policy and an argument the longer one counts."""
+    return replace(BY_NAME[CONSUMER_TIMEOUT], "with_argument", MAX)
+
+
+def fails_in_time() -> Undo:
+    """A delivery that was held for too long counts as one that failed."""
+
+    def time_out(fifo: Any) -> None:
+        come_back = fifo.come_back
+        fifo.come_back = lambda strands, failed, limit: come_back(strands, True, limit)
+        try:
+            original(fifo)
+        finally:
+            del fifo.come_back
+
+    original = timeouts.time_out
+    return replace(applying, "time_out", time_out)
+
+
+def rejects_to_exchange_for_good() -> Undo:
+    """What a full queue rejects goes to its exchange although the policy that said so is gone."""
+
+    def set_rejects(self: Any, rejects_to_exchange: bool) -> None:
+        original(self, rejects_to_exchange or self.rejects_to_exchange)
+
+    original = FifoQueue.set_rejects_to_exchange
+    return replace(FifoQueue, "set_rejects_to_exchange", set_rejects)
+
+
 PLANTED: dict[Any, Where] = {
     forgets_what_it_keeps: Where(23, 100, (LOSE, CUT), GOVERNED),
     loses_what_is_under_way: Where(30, 100, (LOSE, CUT), GOVERNED | UNCACHED),
@@ -171,5 +209,8 @@ PLANTED: dict[Any, Where] = {
     one_more_by_policy: Where(1, 100, (KILL,), GOVERNED_CLASSIC),
     one_less_in_the_log: Where(1, 100, (KILL,), GOVERNED | {"wal_max_bytes": 8_192}),
     comes_again_early: Where(6, 100, (LOSE,), GOVERNED),
+    holds_for_the_longer: Where(16, 100, (LOSE,), GOVERNED | VARIED),
+    fails_in_time: Where(15, 100, (LOSE,), GOVERNED | VARIED | STRICT),
+    rejects_to_exchange_for_good: Where(13, 100, (LOSE,), GOVERNED_CLASSIC | VARIED),
 }
 """With each bug where it shows soon; see `hunt`."""

@@ -42,6 +42,13 @@ COPY_BYTES_MAX: Final = 4096
 BRIEF_BYTES: Final = 16_384
 """A write of this size takes a disk hardly longer than an empty one."""
 
+BRIEF_BATCH_BYTES: Final = 1_024
+"""Nor does a write of so much for each batch take long beside what the node's thread does for so
+many batches before and after it (decision 86)."""
+
+BRIEF_BYTES_MAX: Final = 1_048_576
+"""More is not brief, however many batches it has."""
+
 GAP_MS_MAX: Final = 500
 """More between two ticks is a stop of this node, which says nothing of the disk."""
 
@@ -120,7 +127,9 @@ class RoundJob(Job):
         self.size: i64 = HEADER_BYTES
         for batch in batches:
             self.size += batch.size()
-        self.brief = self.size <= BRIEF_BYTES and store.brief_rounds and not outdated
+        beside: i64 = min(BRIEF_BATCH_BYTES * len(batches), BRIEF_BYTES_MAX)
+        small = self.size <= BRIEF_BYTES or self.size <= beside
+        self.brief = small and store.brief_rounds and not outdated
         self.file = wal.file
         self.start: i64 = wal.file.end
         self.end: i64 = 0

@@ -28,6 +28,10 @@ from warren.metadata.tables import (
     VhostRecord,
 )
 
+INTERNAL_USER: Final = "rmq-internal"
+CLI_USER: Final = "rmq-cli"
+"""Whom events name, as RabbitMQ does, where the broker itself or a command changed something."""
+
 MAX_CONNECTIONS: Final = "max-connections"
 MAX_CHANNELS: Final = "max-channels"
 MAX_QUEUES: Final = "max-queues"
@@ -77,8 +81,8 @@ def apply_access(
     elif isinstance(command, SetVhostLimits):
         tables = vhosts.get(command.vhost)
         if tables is not None:
+            outcome.changed = tables.limits != command.limits
             tables.limits = command.limits
-            outcome.changed = True
             outcome.limits_changed = True
     else:
         return _apply_permissions(users, vhosts, command, outcome)

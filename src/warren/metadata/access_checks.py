@@ -19,7 +19,6 @@ from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.limits import (
     DESCRIPTION_BYTES_MAX,
     PATTERN_BYTES_MAX,
-    SHORTSTR_BYTES_MAX,
     TAGS_MAX,
 )
 from warren.metadata.access import MAX_CHANNELS, MAX_CONNECTIONS, MAX_QUEUES
@@ -40,6 +39,7 @@ from warren.metadata.commands import (
     SetVhostLimits,
 )
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.names import check_length
 from warren.metadata.passwords import (
     ARGON2,
     ARGON2_KIB_MAX,
@@ -433,10 +433,7 @@ def _failed(what: str) -> str:
 def _check_name(what: str, name: str) -> None:
     if not name:
         raise Refusal(PRECONDITION_FAILED, f"{what} cannot be an empty string")
-    if len(_bytes(name)) > SHORTSTR_BYTES_MAX:
-        raise Refusal(
-            PRECONDITION_FAILED, f"the name of a {what} has at most {SHORTSTR_BYTES_MAX} bytes"
-        )
+    check_length(f"the name of a {what}", name)
 
 
 def check_tags(what: str, tags: list[str]) -> None:

@@ -126,7 +126,7 @@ def remove_queue(tables: VhostRecord, queue: QueueRecord, outcome: Outcome) -> N
         if of is not None:
             remove_exchange(tables, of, outcome)
         return
-    for name in _drop_incoming(tables, queue.incoming):
+    for name in _drop_incoming(tables, queue.incoming, outcome):
         exchange = tables.exchanges.get(name)
         if exchange is not None:
             remove_exchange(tables, exchange, outcome)
@@ -147,9 +147,10 @@ def remove_exchange(tables: VhostRecord, exchange: ExchangeRecord, outcome: Outc
         for binding in row.bound.values():
             # The router drops them with the exchange, all at once.
             forget_incoming(tables, binding)
+            outcome.deleted_bindings.append((tables.name, binding))
         row.bound = {}
         row.binding_rows = EncodedRows()
-        for name in _drop_incoming(tables, row.incoming):
+        for name in _drop_incoming(tables, row.incoming, outcome):
             unbound = tables.exchanges.get(name)
             if unbound is not None:
                 waiting.append(unbound)
@@ -230,6 +231,7 @@ def take_exchange(
             exchange.binding_rows.drop(binding)
             tables.router.remove_binding(binding)
             forget_incoming(tables, binding)
+            outcome.deleted_bindings.append((tables.name, binding))
         _drop_some(tables, exchange.incoming, outcome, room - i64(len(keys)))
         return -1
     remove_exchange(tables, exchange, outcome)
@@ -243,7 +245,7 @@ def _drop_some(
     part = _first(incoming, count)
     for binding in part:
         del incoming[binding]
-    for name in _drop_incoming(tables, part):
+    for name in _drop_incoming(tables, part, outcome):
         unbound = tables.exchanges.get(name)
         if unbound is not None:
             remove_exchange(tables, unbound, outcome)
@@ -254,7 +256,7 @@ def _first(entries: dict[T, V], count: i64) -> list[T]:
     return list(islice(entries, int(count)))
 
 
-def _drop_incoming(tables: VhostRecord, incoming: Iterable[Binding]) -> list[str]:
+def _drop_incoming(tables: VhostRecord, incoming: Iterable[Binding], outcome: Outcome) -> list[str]:
     """Remove the bindings to a deleted row; names the auto-delete exchanges left unbound."""
     unbound: list[str] = []
     for binding in incoming:
@@ -268,6 +270,7 @@ def _drop_incoming(tables: VhostRecord, incoming: Iterable[Binding]) -> list[str
         del source.bound[key]
         source.binding_rows.drop(binding)
         tables.router.remove_binding(binding)
+        outcome.deleted_bindings.append((tables.name, binding))
         if source.auto_delete and not source.bound:
             unbound.append(source.name)
     return unbound

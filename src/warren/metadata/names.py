@@ -5,7 +5,8 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from typing import Final
 
-from warren.errors import ACCESS_REFUSED, Refusal
+from warren.errors import ACCESS_REFUSED, PRECONDITION_FAILED, Refusal
+from warren.limits import SHORTSTR_BYTES_MAX
 
 RESERVED_PREFIX: Final = "amq."
 SERVER_NAME_PREFIX: Final = "amq.gen"
@@ -20,6 +21,19 @@ def clean_name(name: str) -> str:
     if "\n" in name or "\r" in name:
         return name.replace("\n", "").replace("\r", "")
     return name
+
+
+def check_length(what: str, text: str) -> None:
+    """Refuse a text that no client of AMQP 0-9-1 could say, from other ways in.
+
+    Args:
+        what: How the refusal calls it.
+
+    Raises:
+        Refusal: `PRECONDITION_FAILED`.
+    """
+    if len(text.encode("utf-8", "surrogateescape")) > SHORTSTR_BYTES_MAX:
+        raise Refusal(PRECONDITION_FAILED, f"{what} has at most {SHORTSTR_BYTES_MAX} bytes")
 
 
 def check_reserved(what: str, name: str) -> None:

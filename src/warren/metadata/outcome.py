@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import final
 
-from warren.metadata.tables import ExchangeRecord, NodeRecord, PolicyRecord, QueueRecord
+from warren.metadata.tables import (
+    ExchangeRecord,
+    NodeRecord,
+    PolicyRecord,
+    QueueRecord,
+    VhostRecord,
+)
 from warren.pending import Result
+from warren.routing.bindings import Binding
 
 
 @final
@@ -17,6 +24,7 @@ class Outcome(Result):
             that came first: check its equivalence again.
         created_queue: Needs its machine started.
         deleted_queues, deleted_exchanges: All that are gone, by cascade too.
+        deleted_bindings: Those that went with their queue or exchange, with their vhost's name.
         nodes_changed: A node came, went, or has another address or incarnation.
         node_up: The node that began a new life. If it is this node, and the nonce not that of this
             process, a late announcement of an earlier process came through: announce it again.
@@ -27,6 +35,7 @@ class Outcome(Result):
         cleared_policy: The policy that is no more; None if none went.
         vhosts_changed: A vhost came, or all that it had is gone.
         deleted_vhost: The vhost whose deletion has begun; None if none has.
+        gone_vhost: The vhost of which nothing is left; None if none is.
         limits_changed: A user or a vhost has other limits than before.
         deleted_user: The user that is no more; None if none went.
     """
@@ -36,6 +45,7 @@ class Outcome(Result):
         self.created_queue: QueueRecord | None = None
         self.deleted_queues: list[QueueRecord] = []
         self.deleted_exchanges: list[ExchangeRecord] = []
+        self.deleted_bindings: list[tuple[str, Binding]] = []
         self.nodes_changed: bool = False
         self.node_up: NodeRecord | None = None
         self.more_sessions: NodeRecord | None = None
@@ -45,5 +55,6 @@ class Outcome(Result):
         self.cleared_policy: PolicyRecord | None = None
         self.vhosts_changed: bool = False
         self.limits_changed: bool = False
-        self.deleted_vhost: str | None = None
+        self.deleted_vhost: VhostRecord | None = None
+        self.gone_vhost: VhostRecord | None = None
         self.deleted_user: str | None = None

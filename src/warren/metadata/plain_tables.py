@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from warren.errors import PRECONDITION_FAILED, Refusal
-from warren.limits import SHORTSTR_BYTES_MAX, TABLE_NESTING_MAX
-from warren.wire.amqp091.table import Decimal, Table, Value
+from warren.limits import FRAME_BYTES_MAX, SHORTSTR_BYTES_MAX, TABLE_NESTING_MAX
+from warren.wire.amqp091.table import Decimal, Table, Value, encode_table
 
 INTEGER_MAX = 1 << 63
 
@@ -59,7 +59,10 @@ def as_table(values: Any, what: str) -> Table:
         return {}
     if not isinstance(values, dict):
         raise Refusal(PRECONDITION_FAILED, f"{what} is not an object")
-    return _table(values, what, 0)
+    table = _table(values, what, 0)
+    if len(encode_table(table)) > FRAME_BYTES_MAX:
+        raise Refusal(PRECONDITION_FAILED, f"{what} take more than {FRAME_BYTES_MAX} bytes")
+    return table
 
 
 def _table(values: dict[Any, Any], what: str, depth: int) -> Table:

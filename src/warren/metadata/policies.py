@@ -118,7 +118,15 @@ def set_policy(vhosts: dict[str, VhostRecord], command: SetPolicy, outcome: Outc
     """Create a policy, or replace it."""
     tables = vhosts.get(command.vhost)
     if tables is not None:
-        tables.policies_of(command.operator)[command.name] = PolicyRecord(
+        policies = tables.policies_of(command.operator)
+        before = policies.get(command.name)
+        outcome.changed = before is None or (
+            before.pattern,
+            before.apply_to,
+            before.priority,
+            before.definition,
+        ) != (command.pattern, command.apply_to, command.priority, command.definition)
+        policies[command.name] = PolicyRecord(
             command.name,
             command.pattern,
             command.apply_to,
@@ -126,7 +134,6 @@ def set_policy(vhosts: dict[str, VhostRecord], command: SetPolicy, outcome: Outc
             command.definition,
         )
         tables.router.policies_changed()
-        outcome.changed = True
         outcome.policies_changed = True
 
 

@@ -17,6 +17,8 @@ from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.limits import PATTERN_BYTES_MAX
 from warren.metadata.commands import ClearPolicy, SetPolicy
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.names import check_length
+from warren.metadata.parameters import VALUE_BYTES_MAX
 from warren.metadata.patterns import PatternError, new_pattern
 from warren.metadata.policies import APPLY_TO
 from warren.metadata.policy_keys import BY_NAME, json_term
@@ -60,6 +62,10 @@ def check_set_policy(
     _check_vhost(machine, vhost)
     if not name:
         raise Refusal(PRECONDITION_FAILED, "a policy has a name")
+    check_length("the name of a policy", name)
+    if len(definition) > VALUE_BYTES_MAX:
+        text = f"the definition of a policy has at most {VALUE_BYTES_MAX} bytes"
+        raise Refusal(PRECONDITION_FAILED, text)
     if len(pattern.encode("utf-8", "surrogatepass")) > PATTERN_BYTES_MAX:
         raise Refusal(PRECONDITION_FAILED, f"pattern must not exceed {PATTERN_BYTES_MAX} bytes")
     try:

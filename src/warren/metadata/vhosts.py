@@ -112,7 +112,7 @@ class VhostRemoval(CommandParts):
         self._exchanges: list[ExchangeRecord] = list(tables.exchanges.values())
         tables.going = True
         outcome.changed = True
-        outcome.deleted_vhost = tables.name
+        outcome.deleted_vhost = tables
 
     def go_on(self, outcome: Outcome, room: i64) -> None:
         """Delete some, and with the last one everything else."""
@@ -140,6 +140,7 @@ class VhostRemoval(CommandParts):
             # Clients that are on their way out may ask for routes yet.
             tables.router.clear()
             outcome.vhosts_changed = True
+            outcome.gone_vhost = tables
             self.over = True
 
 

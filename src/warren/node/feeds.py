@@ -41,7 +41,7 @@ DETAIL_BYTES_MAX: Final = 8_192
 
 
 @final
-class Feed:
+class VhostFeed:
     """That of one vhost on this node.
 
     Attributes:
@@ -57,7 +57,7 @@ class Feed:
 
 
 @final
-class Feeds(Work, FeedSink):
+class EventFeeds(Work, FeedSink):
     """See the module's head."""
 
     def __init__(
@@ -68,10 +68,10 @@ class Feeds(Work, FeedSink):
         self._cluster: Cluster = cluster
         self._messages: OwnMessages = messages
         self._node: str = loop.settings.node_name
-        self._feeds: dict[str, Feed] = {}
+        self._feeds: dict[str, VhostFeed] = {}
         self._ended: dict[str, FeedWriter] = {}
         """Those of vhosts that have none any more."""
-        self._due: list[Feed] = []
+        self._due: list[VhostFeed] = []
         self._at_work: bool = False
 
     # What is told.
@@ -93,17 +93,17 @@ class Feeds(Work, FeedSink):
         """Whether any vhost may have a feed."""
         return len(self._feeds) > 0
 
-    def life_cycle(self, vhost: str, event: str, headers: Table) -> None:
-        """Something happened that is of no message."""
+    def life_cycle(self, vhost: str, event: str, headers: Table, at_ms: i64) -> None:
+        """Something happened that is of no message, at a wall time."""
         feed = self._feed(vhost)
         if feed is None or feed.settings is None:
             return
         text = msgspec.json.encode({"event": event, **plain(headers)})
         if len(text) > DETAIL_BYTES_MAX:
             text = msgspec.json.encode({"event": event})
-        feed.writer.life_cycle(text.decode())
+        feed.writer.life_cycle(text.decode(), at_ms)
 
-    def _feed(self, vhost: str) -> Feed | None:
+    def _feed(self, vhost: str) -> VhostFeed | None:
         """The feed of a vhost as the tables have it now; None if there is none."""
         source = self._metadata.parameters.get((vhost, FEED, FEED_NAME))
         known = self._feeds.get(vhost)
@@ -123,7 +123,7 @@ class Feeds(Work, FeedSink):
             # Its blocks go on counting, if there was one before.
             ended = self._ended.pop(vhost, None)
             writer = FeedWriter(self, self._loop, vhost, self._node) if ended is None else ended
-        feed = Feed(source, feed_settings(source), writer)
+        feed = VhostFeed(source, feed_settings(source), writer)
         self._feeds[vhost] = feed
         return feed
 
@@ -162,7 +162,7 @@ class Feeds(Work, FeedSink):
             if feed is not None:
                 self._put(feed)
 
-    def _put(self, feed: Feed) -> None:
+    def _put(self, feed: VhostFeed) -> None:
         """Publish a block, unless its queue cannot have it now, so that it grows."""
         writer = feed.writer
         settings = feed.settings

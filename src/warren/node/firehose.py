@@ -11,7 +11,7 @@ from mypy_extensions import i64
 from warren.message.flavours import envelope_of, is_known
 from warren.message.properties import MessageProperties
 from warren.node.loop import Loop
-from warren.node.own_messages import OwnMessages
+from warren.node.own_messages import TURN_COPIES, OwnMessages
 from warren.ports import Work
 from warren.vhost.tracing import TRACE_EXCHANGE, TracedRun
 
@@ -66,7 +66,8 @@ class Firehose(Work):
         """Tell of some; whether these were the last."""
         left: i64 = TURN_MESSAGES
         size: i64 = 0
-        while self._runs and left > 0 and size < TURN_BYTES:
+        most = self._messages.copies + TURN_COPIES
+        while self._runs and left > 0 and size < TURN_BYTES and self._messages.copies < most:
             run = self._runs[0]
             end = self._offset + i64(read_i32_le(run.lengths, 4 * self._at))
             self._tell(run, self._offset, end)

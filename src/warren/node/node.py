@@ -46,7 +46,7 @@ from warren.node.dead_letters import DeadLetterWorker
 from warren.node.direct_replies import DirectReplyLinks
 from warren.node.events import NodeEvents
 from warren.node.evictions import Evictions
-from warren.node.feeds import Feeds
+from warren.node.feeds import EventFeeds
 from warren.node.firehose import Firehose
 from warren.node.freshness import Freshness
 from warren.node.histories import Histories
@@ -258,7 +258,7 @@ class Node(Loop):
         self.own_messages: OwnMessages = OwnMessages(self.metadata, self.queues, self.vhosts)
         self.firehose: Firehose = Firehose(self, self.own_messages)
         self.vhosts.wire(self.firehose)
-        self.feeds: Feeds = Feeds(self, self.metadata, self.cluster, self.own_messages)
+        self.feeds: EventFeeds = EventFeeds(self, self.metadata, self.cluster, self.own_messages)
         self.policies.wire(self.feeds)
         self.events: NodeEvents = NodeEvents(self, self.metadata, self.own_messages, self.feeds)
         self.dead_letters: DeadLetterWorker = DeadLetterWorker(
@@ -682,12 +682,6 @@ class Node(Loop):
 
     def login(self, user: str, password: str, host: str) -> Login | None:
         """Check name and password, and from where a loopback-only user comes."""
-        found = self._login(user, password, host)
-        if self.events.on():
-            self.events.login(user, host, found is not None)
-        return found
-
-    def _login(self, user: str, password: str, host: str) -> Login | None:
         tokens = self.tokens
         if tokens is not None and (tokens.alone or like_token(password)):
             grants = tokens.verify(password)
@@ -698,6 +692,11 @@ class Node(Loop):
             return None
         record = self.store.authority.authenticate(user, secret, True)
         return None if record is None else Login(user, host)
+
+    def login_tried(self, connection: ClientConnection, user: str, problem: str) -> None:
+        """Tell of a client that said who it is."""
+        if self.events.on():
+            self.events.login(connection.facts(), user, problem)
 
     def renew_login(self, login: Login, secret: str, vhost: str) -> bool:
         """Let a client go on by another token in its vhost."""
@@ -780,7 +779,7 @@ class Node(Loop):
         """Forget a connection."""
         known = self.connections.pop(id(connection), None)
         self._closing.pop(id(connection), None)
-        if known is not None and connection.vhost and self.events.on():
+        if known is not None and self.events.on():
             self.events.connection(
                 "connection.closed", connection.facts(), connection.user, connection.vhost
             )

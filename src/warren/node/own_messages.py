@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from mypy_extensions import i64
+
 from warren.errors import BrokerError
 from warren.limits import FRAME_BYTES_MAX
 from warren.message.envelope import NewMessage
@@ -21,18 +23,29 @@ from warren.queues.queue import Queue
 from warren.routing.router import Router
 from warren.versions import DEAD_LETTERS
 
+TURN_COPIES: Final = 2_048
+"""So many come to queues in one turn: some milliseconds, however many queues are bound."""
 HEADERS_BYTES_MAX: Final = FRAME_BYTES_MAX - 4_096
 """What clients take in one frame of headers, whatever they agreed on with the usual maximum."""
 
 
 @final
 class OwnMessages:
-    """Publishes what one node has to tell."""
+    """Publishes what one node has to tell.
+
+    Attributes:
+        copies: How many messages came to queues so far: one for each queue that gets it.
+    """
 
     def __init__(self, metadata: MetadataMachine, queues: LocalQueues, vhosts: NodeVhosts) -> None:
+        self.copies: i64 = 0
         self._metadata: MetadataMachine = metadata
         self._queues: LocalQueues = queues
         self._vhosts: NodeVhosts = vhosts
+
+    def traced(self, vhost: str) -> bool:
+        """Say whether what passes in a vhost is told of in its firehose."""
+        return self._vhosts.tracer_of(vhost).on
 
     def wanted(self, vhost: str, exchange: str, routing_key: str) -> bool:
         """Says whether a message would come to any queue, as far as its routing key says."""
@@ -75,6 +88,7 @@ class OwnMessages:
             self._vhosts.keep_recent(vhost, keeper, [record])
         lengths = len(record).to_bytes(4, "little")
         persistent = properties.persistent is True
+        self.copies += len(names)
         for name in names:
             queue = self._queue(vhost, name)
             if queue is not None and not self._refuses(queue):

@@ -54,7 +54,7 @@ from warren.versions import (
 )
 
 if TYPE_CHECKING:
-    from warren.node.feeds import Feeds
+    from warren.node.feeds import EventFeeds
 
 MATCHES_MAX: Final = 4_096
 """So many patterns are tried on names of queues in one turn."""
@@ -80,14 +80,14 @@ class QueuePolicies(Work):
         self._fallen_back: dict[int, None] = {}
         """Queues, by incarnation, whose dead letters arrive less often than was asked for."""
         self._queues: LocalQueues | None = None
-        self._feeds: Feeds | None = None
+        self._feeds: EventFeeds | None = None
         self._lots: deque[Lot] = deque()
         """Rows of queues that are yet to be told,"""
         self._left: list[QueueRecord] = []
         """and those of the lot under way."""
         self._at_work: bool = False
 
-    def wire(self, feeds: Feeds) -> None:
+    def wire(self, feeds: EventFeeds) -> None:
         """Know the feeds, which say of queues whether they tell of their messages."""
         self._feeds = feeds
 

@@ -93,8 +93,8 @@ class Reactions:
         if outcome.vhosts_changed:
             self._queues.keep_vhosts(self._evictions.vhosts_in_use())
         if outcome.deleted_vhost is not None:
-            self._loop.traffic.forget_vhost(outcome.deleted_vhost)
-            self._evictions.vhost_deleted(outcome.deleted_vhost)
+            self._loop.traffic.forget_vhost(outcome.deleted_vhost.name)
+            self._evictions.vhost_deleted(outcome.deleted_vhost.name)
         if outcome.deleted_user is not None:
             self._evictions.user_deleted(outcome.deleted_user)
         if outcome.limits_changed:

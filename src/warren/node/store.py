@@ -15,6 +15,7 @@ from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.log import Log
 from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
 from warren.metadata import commands, encoding
+from warren.metadata.access import INTERNAL_USER
 from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
@@ -182,14 +183,19 @@ class MetadataStore(Machine):
 
     # --- changes --------------------------------------------------------------------------------
 
-    def submit(self, command: commands.Command, change: PendingResult | None) -> None:
+    def submit(
+        self, command: commands.Command, change: PendingResult | None, user: str = INTERNAL_USER
+    ) -> None:
         """Have a change logged; `change` is told when it is in force here.
+
+        Args:
+            user: Who wants it, as events name them.
 
         Raises:
             Refusal: `PRECONDITION_FAILED`, some text of it is not UTF-8.
         """
         payload = encoding.encode(command)
-        self.member().submit(KIND_COMMAND, 0, b"", payload, Submitted(command, change))
+        self.member().submit(KIND_COMMAND, 0, b"", payload, Submitted(command, change, user))
         self._loop.appended(True)
         self._loop.needs_turn = True
 
@@ -259,8 +265,10 @@ class MetadataStore(Machine):
             self._check_version()
             self._reactions().act(outcome, batch.index)
             events = self._events
-            if events is not None and isinstance(origin, Submitted) and events.on():
-                events.changed(command, outcome)
+            if events is not None and events.on():
+                if isinstance(origin, Submitted):
+                    events.changed(command, outcome, origin.user)
+                events.vhost_down(outcome)
             if self._metadata.unfinished():
                 self._unfinished = Unfinished(origin, outcome)
                 return
@@ -284,8 +292,10 @@ class MetadataStore(Machine):
         outcome = self._metadata.go_on()
         self._reactions().act(outcome, self._metadata.applied_index)
         events = self._events
-        if events is not None and isinstance(unfinished.origin, Submitted) and events.on():
-            events.cascaded(outcome)
+        if events is not None and events.on():
+            if isinstance(unfinished.origin, Submitted):
+                events.cascaded(outcome, unfinished.origin.user)
+            events.vhost_down(outcome)
         if not self._metadata.unfinished():
             self._unfinished = None
             _tell(unfinished.origin, unfinished.outcome)
@@ -379,11 +389,12 @@ class MetadataStore(Machine):
 
 @final
 class Submitted:
-    """A change on its way to disk."""
+    """A change on its way to disk, and who wants it."""
 
-    def __init__(self, command: commands.Command, change: PendingResult | None) -> None:
+    def __init__(self, command: commands.Command, change: PendingResult | None, user: str) -> None:
         self.command: commands.Command = command
         self.change: PendingResult | None = change
+        self.user: str = user
 
 
 @final

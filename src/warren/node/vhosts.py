@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, final
 from mypy_extensions import i64
 
 from warren.errors import Refusal
+from warren.metadata.access import INTERNAL_USER
 from warren.metadata.commands import Command, DeclareQueue
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.tables import QueueRecord
@@ -110,7 +111,8 @@ class NodeVhosts(VhostHost):
 
     def submit(self, command: Command, change: PendingResult) -> None:
         """Have a change logged; `change` is told when it is in force here."""
-        self._store.submit(command, change)
+        user = change.user if isinstance(change, TopologyChange) else INTERNAL_USER
+        self._store.submit(command, change, user)
 
     def withdraw(self, pending: PendingResult) -> None:
         """Give up the changes that a request waits for, if they cannot come into force any more."""

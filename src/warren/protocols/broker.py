@@ -199,6 +199,15 @@ class Broker(Host, OutputHost):
         """Check who a client says it is; None if it may not come in."""
 
     @abstractmethod
+    def login_tried(self, connection: ClientConnection, user: str, problem: str) -> None:
+        """Tell of a client that said who it is.
+
+        Args:
+            user: As it called itself; empty if that could not be told.
+            problem: Why it may not come in; empty if it may.
+        """
+
+    @abstractmethod
     def renew_login(self, login: Login, secret: str, vhost: str) -> bool:
         """Let a client go on by another token; whether that is good, and of the same user.
 

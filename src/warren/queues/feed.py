@@ -128,13 +128,12 @@ class FeedWriter:
             self._due()
         return block
 
-    def life_cycle(self, text: str) -> None:
-        """Tell what is of no message; the text is JSON."""
+    def life_cycle(self, text: str, at_ms: i64) -> None:
+        """Tell what is of no message, and was at a wall time; the text is JSON."""
         block = self.block()
         if block is not None:
             place = block.text(text)
-            now = self.now_ms()
-            block.row(LIFE_CYCLE, NO_REASON, now, NONE, NONE, NONE, NONE, NONE, place)
+            block.row(LIFE_CYCLE, NO_REASON, at_ms, NONE, NONE, NONE, NONE, NONE, place)
 
     def take(self, life: i64) -> bytes:
         """All that there is to tell, as the next block.

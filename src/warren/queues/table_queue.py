@@ -17,6 +17,7 @@ from warren.queues.fifo.effects import LeaseReply, Reply
 from warren.queues.fifo.groups import Checkout, Group
 from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.pieces import Piece, opened
+from warren.queues.fifo.retaking import look
 from warren.queues.fifo.runs import as_run
 from warren.queues.logged import LoggedQueue
 
@@ -160,6 +161,13 @@ class TableQueue(LoggedQueue):
         if checkout is None:
             return LeaseReply(after, 0, None)
         return LeaseReply(checkout.number, checkout.messages.count, checkout)
+
+    def retake_in_state(self, group: str, epoch: i64, number: i64) -> Reply | None:
+        """What a retake is answered that was done within a state; None if it is to be done yet."""
+        refusal = self.fifo.readers.refusal(group, epoch)
+        if refusal is not None:
+            return refusal
+        return look(self.fifo, self.fifo.groups[group], number)
 
     def settled_lease(self, group: str) -> i64:
         """The newest lease that a group has settled; 0 if there is no such group."""

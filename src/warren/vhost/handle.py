@@ -24,6 +24,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.names import (
     RESERVED_PREFIX,
     SERVER_NAME_RANDOM_BYTES,
+    check_length,
     check_reserved,
     clean_name,
     server_name,
@@ -75,6 +76,7 @@ class TopologyChange(PendingResult):
 
     Attributes:
         messages: How many a queue to be deleted had.
+        user: Who wants it, as events name them.
     """
 
     def __init__(self, vhost: VhostHandle, request: VhostRequest, pending: PendingRequest) -> None:
@@ -82,6 +84,7 @@ class TopologyChange(PendingResult):
         self._request: VhostRequest = request
         self.pending: PendingRequest = pending
         self.messages: i64 = 0
+        self.user: str = vhost.acts_as
 
     def succeeded(self, result: Result) -> None:
         """The change is in force. If another one came first, check again who wins."""
@@ -190,6 +193,7 @@ class VhostHandle:
         max_message_bytes: Largest body that may be published.
         traffic: What is published to the vhost on this node, to be counted.
         tracer: Whether what passes is to be told of: `trace_published`, `trace_delivered`.
+        acts_as: Whom events name as who changed something.
     """
 
     def __init__(
@@ -203,10 +207,12 @@ class VhostHandle:
         impersonates: bool = False,
         trusted: bool = False,
         grants: Grants | None = None,
+        acts_as: str = "",
     ) -> None:
         """Let a user in, who was found to be allowed to.
 
         Args:
+            acts_as: Whom events name as who changed something; empty for the user.
             grants: What the user may do by a token; None for what the tables say.
             trusted: Whether it is an operator, who may do everything.
             impersonates: Whether messages may say that they are another user's.
@@ -218,6 +224,7 @@ class VhostHandle:
         self.max_message_bytes: i64 = host.max_message_bytes
         self.traffic: PublishedTraffic = host.traffic_of(name)
         self.tracer: Tracer = host.tracer_of(name)
+        self.acts_as: str = acts_as or user
         self._host: VhostHost = host
         self._tables: MetadataMachine = host.tables
         self._queues: ShardedDict[str, Queue] = queues
@@ -474,6 +481,7 @@ class VhostHandle:
             pending.succeeded(DONE)
             return
         check_exchange_type(request.kind)
+        check_length("the name of an exchange", name)
         if name:
             self._permit(CONFIGURE, "exchange", name)
         command = self._exchange_command(request)
@@ -547,6 +555,7 @@ class VhostHandle:
             request.name = server_name(self._host.random_bytes(SERVER_NAME_RANDOM_BYTES))
         else:
             check_reserved("queue", request.name)
+            check_length("the name of a queue", request.name)
         self._permit(CONFIGURE, "queue", request.name)
         dead_letters = request.arguments.get(DEAD_LETTER_EXCHANGE)
         if isinstance(dead_letters, str) and self._tables.queue(self.name, request.name) is None:
@@ -793,6 +802,7 @@ class VhostHandle:
         self, check: BindingCheck, request: BindingRequest, pending: PendingRequest
     ) -> None:
         destination = request.destination
+        check_length("a routing key", request.routing_key)
         self._permit(WRITE, "exchange" if request.to_exchange else "queue", destination)
         if request.source and (destination or not request.to_exchange):
             self._permit(READ, "exchange", request.source)

@@ -13,7 +13,7 @@ from warren.admin.service.rows import FeedRow
 
 EXAMPLES = examples(
     "warren feed enable --data-dir data",
-    "warren feed enable -p orders --pattern '^eu[.]' --max-bytes 100000000 --data-dir data",
+    "warren feed enable -p orders --pattern '^eu[.]' --data-dir data",
     "warren feed list --data-dir data",
     "warren feed disable -p orders --data-dir data",
 )

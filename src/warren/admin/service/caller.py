@@ -6,9 +6,11 @@ one vhost then for permissions in it, too.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Final, NamedTuple
 
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, Refusal
+from warren.metadata.access import CLI_USER, INTERNAL_USER
 from warren.metadata.access_checks import check_vhost
 from warren.metadata.grants import Grants
 from warren.metadata.machine import MetadataMachine
@@ -59,6 +61,14 @@ IMPLIED: Final = {
 
 LOCAL: Final = Caller("operator", frozenset({ADMINISTRATOR}))
 """An operator who has the cluster's secret."""
+
+acting_user: ContextVar[str] = ContextVar("acting_user", default=INTERNAL_USER)
+"""Who asked for the operation under way, as events name them."""
+
+
+def act_as(caller: Caller) -> None:
+    """Have what is changed from here on, in this task, be told of as a caller's doing."""
+    acting_user.set(CLI_USER if caller is LOCAL else caller.name)
 
 
 def authorise(

@@ -24,6 +24,7 @@ from warren.admin.service.slices import Slices
 from warren.admin.service.status import cluster_name
 from warren.admin.service.topology import changed, handle_of
 from warren.errors import PRECONDITION_FAILED, Refusal
+from warren.limits import SHORTSTR_BYTES_MAX
 from warren.metadata import access_checks
 from warren.metadata.commands import (
     Command,
@@ -427,7 +428,8 @@ class Importing:
                 await make(item)
             except Refusal as refusal:
                 name = item.name or getattr(item, "user", "") or getattr(item, "source", "")
-                where = f" in vhost '{item.vhost}'" if item.vhost else ""
+                name = name[:SHORTSTR_BYTES_MAX]
+                where = f" in vhost '{item.vhost[:SHORTSTR_BYTES_MAX]}'" if item.vhost else ""
                 text = f"{kind} '{name}'{where}: {refusal.text}"
                 raise Refusal(refusal.kind, text) from None
 

@@ -9,11 +9,18 @@ from warren.admin.service.service import AdminService
 from warren.admin.service.topology import changed, handle_of
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.metadata.access_checks import check_vhost
+from warren.metadata.arguments import QUEUE_TYPE
 from warren.metadata.commands import ClearParameter
 from warren.metadata.feeds import DEFAULT_QUEUE, FEED_NAME, check_feed, feed_settings
 from warren.metadata.parameters import FEED
+from warren.metadata.plain_tables import as_table
+from warren.queue_types import (
+    QUORUM,
+    X_MAX_LENGTH_BYTES,
+    X_MESSAGE_TTL,
+    X_OVERFLOW,
+)
 from warren.vhost.requests import DeclareQueueRequest
-from warren.wire.amqp091.table import Table
 
 MAX_BYTES = 1_073_741_824
 MAX_AGE_S = 604_800
@@ -46,13 +53,14 @@ async def enable_feed(
     if max_bytes < 1 or max_age_s < 1:
         raise Refusal(PRECONDITION_FAILED, "a feed keeps at least 1 byte, for at least 1 second")
     if queue not in tables.queues:
-        arguments: Table = {
-            "x-queue-type": "quorum",
-            "x-max-length-bytes": max_bytes,
-            "x-message-ttl": 1_000 * max_age_s,
-            "x-overflow": "drop-head",
+        arguments = {
+            QUEUE_TYPE: QUORUM.name,
+            X_MAX_LENGTH_BYTES: max_bytes,
+            X_MESSAGE_TTL: 1_000 * max_age_s,
+            X_OVERFLOW: "drop-head",
         }
-        request = DeclareQueueRequest(queue, True, False, False, arguments)
+        given = as_table(arguments, "arguments of a feed's queue")
+        request = DeclareQueueRequest(queue, True, False, False, given)
         handle = handle_of(service, caller, vhost)
         await changed(service, lambda pending: handle.declare_queue(request, pending))
     await service.change(command)

@@ -57,6 +57,7 @@ class Operation(Generic[P, R]):
         """
         vhost = str(arguments["vhost"]) if self.of_vhost else None
         callers.authorise(service.machine, caller, self.name, self.tag, vhost)
+        callers.act_as(caller)
         return self._function(service, caller, *args, **arguments)
 
     @cached_property

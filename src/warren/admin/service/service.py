@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 
+from warren.admin.service.caller import acting_user
 from warren.admin.service.host import OperatorHost
 from warren.admin.service.queue_order import QueueOrder
 from warren.admin.service.statistics import Statistics
@@ -115,12 +116,13 @@ class AdminService:
                 cannot be encoded.
         """
         check_version(self.machine, command)
+        user = acting_user.get()
         refusals: list[Refusal] = []
 
         def step() -> None:
             # What a guarded step raises ends the process.
             try:
-                self.node.store.submit(command, pending)
+                self.node.store.submit(command, pending, user)
             except Refusal as refusal:
                 refusals.append(refusal)
 

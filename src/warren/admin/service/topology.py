@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
-from warren.admin.service.caller import LOCAL, MANAGEMENT, Caller, visible
+from warren.admin.service.caller import LOCAL, MANAGEMENT, Caller, acting_user, visible
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import BindingRow, ExchangeRow
 from warren.admin.service.service import CHANGE_SECONDS, AdminService
@@ -304,6 +304,7 @@ def handle_of(service: AdminService, asker: Caller, vhost: str) -> VhostHandle:
         NOBODY,
         trusted=asker is LOCAL,
         grants=asker.grants,
+        acts_as=acting_user.get(),
     )
 
 

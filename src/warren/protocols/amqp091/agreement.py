@@ -100,6 +100,7 @@ class Agreement:
         client_properties: What the client says of itself.
         mechanism: How it logs in; empty before.
         login: As whom it logged in; None before.
+        tried, problem: The user whom it called itself, and why it may not come in.
         frame_max: Largest frame that it may send, in bytes.
         channel_max: Most channels that it may have; 0 for no limit.
         heartbeat_ms: Its heartbeat time-out; 0 for none.
@@ -114,6 +115,8 @@ class Agreement:
         self.client_properties: Table = {}
         self.mechanism: str = ""
         self.login: Login | None = None
+        self.tried: str = ""
+        self.problem: str = ""
         self.frame_max: i64 = INITIAL_FRAME_BYTES_MAX
         self.channel_max: i64 = broker.settings.channel_max
         self.heartbeat_ms: i64 = 0
@@ -133,7 +136,9 @@ class Agreement:
         """
         if method.mechanism == EXTERNAL or method.mechanism not in self.mechanisms():
             return False
+        self.problem = "name and password are malformed"
         user, password = credentials(method)
+        self.problem = ""
         return self._broker.login_waits(user, password, listener)
 
     def authenticate(self, method: spec.ConnectionStartOk, peer: str, host: str) -> bool:
@@ -149,9 +154,8 @@ class Agreement:
         self.client_properties = method.client_properties
         self.mechanism = method.mechanism
         if method.mechanism not in self.mechanisms():
-            self._broker.log_warning(
-                f"{peer}: unknown authentication mechanism '{method.mechanism}'"
-            )
+            self.problem = f"unknown authentication mechanism '{method.mechanism}'"
+            self._broker.log_warning(f"{peer}: {self.problem}")
             return False
         if method.mechanism == EXTERNAL:
             user = self._certified
@@ -159,10 +163,13 @@ class Agreement:
         else:
             user, password = credentials(method)
             self.login = self._broker.login(user, password, host)
+        self.tried = user
         self._broker.traffic.logins += 1
         if self.login is not None:
             self.frame_max = FRAME_BYTES_MAX
+            self.problem = ""
             return True
+        self.problem = f"user '{user}' - invalid credentials"
         self._broker.traffic.logins_failed += 1
         self._broker.log_warning(f"{peer}: login refused for user '{user}'")
         if self.capability("authentication_failure_close"):

@@ -690,19 +690,26 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self.output.touch()
 
     def _authenticate(self, method: spec.ConnectionStartOk) -> None:
-        if self.agreement.waits(method, self):
-            self._start_ok = method
-            self.state = VERIFYING
-            self._hold(HELD_BY_LOGIN)
-            return
-        if not self.agreement.authenticate(method, self.peer, self._host):
+        agreement = self.agreement
+        try:
+            if agreement.waits(method, self):
+                self._start_ok = method
+                self.state = VERIFYING
+                self._hold(HELD_BY_LOGIN)
+                return
+            let_in = agreement.authenticate(method, self.peer, self._host)
+        except ConnectionException:
+            self.broker.login_tried(self, agreement.tried, agreement.problem)
+            raise
+        self.broker.login_tried(self, agreement.tried, agreement.problem)
+        if not let_in:
             self._fall_silent()
             return
-        login = self.agreement.login
+        login = agreement.login
         assert login is not None
         self.user = login.user
         self.state = AWAIT_TUNE_OK
-        self.send(0, self.agreement.offer())
+        self.send(0, agreement.offer())
 
     def verified(self) -> None:
         """It is known what comes of the client's password."""

@@ -155,7 +155,8 @@ def ask_again(pending: Pending) -> None:
 
     What only waited for the queue to be heard of has that now. Of a group that still has the epoch
     of the reader, the state says what came of it. An acquire, of which the queue could not tell, is
-    done once more, as if it had come only now; so is a retake, which does nothing the second time.
+    done once more, as if it had come only now; so is a retake whose messages are ready, since it
+    met some on their way back.
     """
     queue = None if pending.queue is None else pending.queue.as_table()
     assert queue is not None, "the queue was asked as a table"
@@ -167,7 +168,14 @@ def ask_again(pending: Pending) -> None:
         pending.succeeded(queue.lease_in_state(request.group, epoch, after))
     elif isinstance(request, (spec.TableSettle, spec.TableRelease)):
         pending.succeeded(queue.refusal_in_state(request.group, bounded(request.epoch)) or Reply())
-    elif isinstance(request, (spec.TableAcquire, spec.TableRetake)):
+    elif isinstance(request, spec.TableRetake):
+        epoch, number = bounded(request.epoch), bounded(request.number)
+        reply = queue.retake_in_state(request.group, epoch, number)
+        if reply is None:
+            _ask(pending.channel, queue, request, pending)
+        else:
+            pending.succeeded(reply)
+    elif isinstance(request, spec.TableAcquire):
         _ask(pending.channel, queue, request, pending)
     else:
         pending.succeeded(Reply())

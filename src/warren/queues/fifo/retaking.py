@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.queues.fifo.effects import RETURNING, SCATTERED, GoneReply, LeaseReply, Reply
-from warren.queues.fifo.groups import Group
+from warren.queues.fifo.groups import Checkout, Group
 from warren.queues.fifo.pieces import count_of, opened
 from warren.queues.fifo.runs import Run, RunQueue, as_run, merge_pairs, without
 
@@ -25,9 +25,30 @@ LOOKED_AT_MAX: Final = 1 << 14
 def retake(fifo: Fifo, group: Group, number: i64) -> Reply:
     """Replies the open checkout of a number, or has it be open again.
 
-    Otherwise nothing changes, and the reply says why: the group knows of no such checkout (it has
-    no messages then), some are still on their way back (`RETURNING`), too much is ready to look
-    (`SCATTERED`), or some are gone (`GoneReply`).
+    Otherwise nothing changes, and the reply says why; see `look`.
+    """
+    reply = look(fifo, group, number)
+    if reply is not None:
+        return reply
+    lapsed = group.find_lapsed(number)
+    assert lapsed is not None, "there is something to take again"
+    messages = RunQueue()
+    for run in lapsed.messages.runs():
+        messages.push(run.first, run.first + run.count - 1, run.acquired + 1, run.failed + 1)
+    fifo.ready.cut_out(merge_pairs(_pairs(lapsed)))
+    fifo.held += messages.count
+    checkout = group.retaken(lapsed, messages)
+    if fifo.feed is not None:
+        fifo.feed.read(group.name, messages.freeze())
+    return LeaseReply(number, messages.count, checkout)
+
+
+def look(fifo: Fifo, group: Group, number: i64) -> Reply | None:
+    """What a retake is answered that changes nothing; None if the checkout would be open again.
+
+    It is open already, or the group knows of no such checkout (it has no messages then), some are
+    still on their way back (`RETURNING`), too much is ready to look (`SCATTERED`), or some are gone
+    (`GoneReply`).
     """
     found = group.first_open(number - 1)
     if found is not None and found.number == number:
@@ -40,14 +61,10 @@ def retake(fifo: Fifo, group: Group, number: i64) -> Reply:
     ready = fifo.ready.freeze()
     if count_of(ready) + count_of(lapsed.messages.freeze()) > LOOKED_AT_MAX:
         return Reply(SCATTERED)
-    wanted: list[tuple[int, int]] = []
+    wanted = _pairs(lapsed)
     counters: dict[int, tuple[int, int]] = {}
-    messages = RunQueue()
     for run in lapsed.messages.runs():
-        wanted.append((int(run.first), int(run.first + run.count - 1)))
         counters[int(run.first)] = (int(run.acquired) + 1, int(run.failed) + 1)
-        messages.push(run.first, run.first + run.count - 1, run.acquired + 1, run.failed + 1)
-    wanted.sort()
     there: list[tuple[int, int]] = []
     for pieces in ready:
         for piece in opened(pieces):
@@ -55,14 +72,14 @@ def retake(fifo: Fifo, group: Group, number: i64) -> Reply:
             if run.acquired > 0:
                 _untouched(run, wanted, counters, there)
     gone = without(wanted, merge_pairs(there))
-    if gone:
-        return GoneReply(gone)
-    fifo.ready.cut_out(merge_pairs(wanted))
-    fifo.held += messages.count
-    checkout = group.retaken(lapsed, messages)
-    if fifo.feed is not None:
-        fifo.feed.read(group.name, messages.freeze())
-    return LeaseReply(number, messages.count, checkout)
+    return GoneReply(gone) if gone else None
+
+
+def _pairs(checkout: Checkout) -> list[tuple[int, int]]:
+    """The runs of a checkout by their first and last numbers, sorted."""
+    return sorted(
+        [(int(run.first), int(run.first + run.count - 1)) for run in checkout.messages.runs()]
+    )
 
 
 def _untouched(

@@ -81,7 +81,8 @@ async def put_one_user(
         await users.clear_password(service, caller, name=name)
     else:
         await users.add_user(service, caller, name=name, **given)
-    await users.set_user_tags(service, caller, name=name, tags=tags)
+    if there or tags:
+        await users.set_user_tags(service, caller, name=name, tags=tags)
 
 
 def hash_of(value: object) -> str:
