@@ -64,8 +64,11 @@ def tables(folder: PipelineFolder) -> Iterator[tuple[str, str, Table]]:
             yield lock, column, table
 
 
-def compact(folder: PipelineFolder) -> list[CompactedTable]:
+def compact(folder: PipelineFolder, files_min: int = 2) -> list[CompactedTable]:
     """Put small files of tables together, in the order of their times.
+
+    Args:
+        files_min: Leave alone what has fewer small files.
 
     Raises:
         PipelineError: Another process writes one of them.
@@ -79,12 +82,14 @@ def compact(folder: PipelineFolder) -> list[CompactedTable]:
                 for file in since.files
                 if file.rows < _LARGE_ROWS // 2 and file.bytes < _LARGE_BYTES // 2
             ]
+            if len(small) < files_min:
+                continue
+            before = len(since.files)
             for group in _groups(small):
                 added = _merged(table, group, column)
                 since = table.commit(since, added, drop=group)
             table.sweep()
             name = str(table.folder.relative_to(folder.path))
-            before = len(since.files) + sum(len(group) - 1 for group in _groups(small))
             done.append(CompactedTable(name, before, len(since.files)))
     return done
 

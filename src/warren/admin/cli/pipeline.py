@@ -28,6 +28,9 @@ _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SIGNATURE_SHOWN: Final = 60
 _TARGETS_SHOWN: Final = 20
 
+#: Small files of a table, from which on `run` puts them together.
+_SMALL_FILES_MAX: Final = 64
+
 Action = Callable[[argparse.Namespace, "PipelineFolder"], int]
 
 
@@ -403,6 +406,7 @@ def _type(
 
 def _run(words: argparse.Namespace, folder: PipelineFolder) -> int:
     from warren.pipeline.session import open_session
+    from warren.pipeline.upkeep import compact
 
     def once() -> int:
         failed = _archive(words, folder)
@@ -410,6 +414,7 @@ def _run(words: argparse.Namespace, folder: PipelineFolder) -> int:
         there = folder.queues()
         typed = [queue for queue in words.queue if queue in there and queue != words.feed]
         failed |= _type(words, folder, typed, spark)
+        compact(folder, _SMALL_FILES_MAX)
         _draw(words, folder, spark, None)
         return failed
 
