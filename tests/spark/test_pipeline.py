@@ -79,7 +79,7 @@ def test_a_part_has_one_writer(tmp_path: Path) -> None:
     folder.begin("/")
     with folder.writing("gold"), folder.writing("bronze"):
         with pytest.raises(PipelineError, match="another process is at work on gold"):
-            with PipelineFolder(tmp_path).writing("gold"):
+            with PipelineFolder(tmp_path).writing("gold", wait_seconds=0.0):
                 pass
     with folder.writing("gold"):
         pass

@@ -20,11 +20,12 @@ import fcntl
 import hashlib
 import json
 import os
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 from urllib.parse import quote
 
 from warren.errors import BrokerError
@@ -36,6 +37,10 @@ _IDENTITY: Final = "_pipeline.json"
 
 #: Bytes of a folder's name that is made of a queue's; file systems take 255.
 _NAME_BYTES_MAX: Final = 180
+
+#: So long the writer of a part is waited for: most are done by then.
+_WAIT_SECONDS: Final = 30.0
+_POLL_SECONDS: Final = 0.1
 
 
 class PipelineError(BrokerError):
@@ -107,27 +112,41 @@ class PipelineFolder:
         return names or known
 
     @contextmanager
-    def writing(self, part: str) -> Iterator[None]:
+    def writing(self, part: str, wait_seconds: float = _WAIT_SECONDS) -> Iterator[None]:
         """Be the one writer of a part while the block runs.
 
+        Args:
+            wait_seconds: How long another one is waited for.
+
         Raises:
-            PipelineError: Another process is.
+            PipelineError: Another process still is.
         """
         locks = self.path / "_locks"
         locks.mkdir(exist_ok=True)
         with (locks / file_name(part)).open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise PipelineError(
-                    f"another process is at work on {part} of {self.path}; wait for it, or end it"
-                ) from None
+            end = time.monotonic() + wait_seconds
+            while not _locked(lock):
+                if time.monotonic() >= end:
+                    raise PipelineError(
+                        f"another process is at work on {part} of {self.path}; wait for it, or "
+                        "end it"
+                    )
+                time.sleep(_POLL_SECONDS)
             yield
 
     def _known(self) -> dict[str, Any]:
         known = read_json(self.path / _IDENTITY, "no pipeline: it is made by 'pipeline bronze'")
         check_version(known, self.path)
         return known
+
+
+def _locked(lock: IO[str]) -> bool:
+    """Whether a file's lock is this process's now."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def file_name(name: str) -> str:

@@ -365,10 +365,15 @@ def _again(words: argparse.Namespace, once: Callable[[], int]) -> int:
     """Do something once, or again and again until Ctrl-C."""
     if not words.every:
         return once()
+    from warren.errors import BrokerError
+
     while True:
         begun = time.monotonic()
         try:
-            once()
+            try:
+                once()
+            except BrokerError as error:
+                complain(str(error), 1)  # The next round may go well.
             time.sleep(max(0.0, begun + words.every - time.monotonic()))
         except KeyboardInterrupt:
             return complain("ended; the same command goes on from here", 0)
