@@ -243,7 +243,8 @@ def test_a_replay_that_is_killed_at_any_step_sends_each_letter_once(
     assert sorted(taken(connection, queue)) == sorted(b"%d" % number for number in range(10))
     trail = [json.loads(line) for file in trail_files(folder) for line in open(file)]
     assert sorted(row["offset"] for row in trail) == list(range(10))
-    assert {row["key"] for row in trail} == {queue} and all(row["by"] for row in trail)
+    assert {(row["key"], row["user"]) for row in trail} == {(queue, "guest")}
+    assert all(row["by"] for row in trail)
     assert plan_named(folder, "r").done and plan.letters == 10
     for left in ("warren.sink.replay-r", "warren.sink.replay-r.batches"):
         with pytest.raises(Exception, match="no queue"):
@@ -454,7 +455,7 @@ def test_upkeep_changes_no_figure(
     connection: Connection,
     queue: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = PipelineFolder(tmp_path / "p")
     words = ["pipeline", "bronze", str(folder.path), queue, "--uri", broker.url]
@@ -462,9 +463,14 @@ def test_upkeep_changes_no_figure(
         bodies = [b'{"n": %d}' % number for number in range(first, first + 3)]
         connection.channel().publish_many("", queue, bodies, PERSISTENT)
         assert main(words) == 0
+        with monkeypatch.context() as patch:
+            patch.setattr(Table, "commit", lambda *given, **named: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                main(["pipeline", "silver", str(folder.path), "--schema", "n int"])
         assert main(["pipeline", "silver", str(folder.path), "--schema", "n int"]) == 0
     table = SilverTable(folder, queue)
-    assert len(table.table.files()) == 2
+    assert len(table.table.files()) == 2, "what was not committed comes again, and once"
+    assert len(list((table.table.folder / "data").glob("*.parquet"))) == 2
     assert [each.after for each in compact(folder)] == [1] and len(table.table.files()) == 1
     rows = table.read(spark)
     assert rows is not None and sorted(r.n for r in rows.select("body.n").collect()) == [*range(6)]

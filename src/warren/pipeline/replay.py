@@ -31,6 +31,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from warren.client.uri import parse_uri
 from warren.pipeline.layout import (
     VERSION,
     PipelineError,
@@ -274,11 +275,11 @@ def _send_batch(
     message_rows = iter([rows.select(names)])
     staged = stage_rows(message_rows, options, prefix, options.sink, number, True, connect)
     finalise([staged], options.sink, number, True, options, connect)
-    at, by = _now(), who()
+    at, by, user = _now(), who(), parse_uri(options.uris[0]).user
     lines: list[str] = []
     columns = ["letter_queue", "incarnation", "offset", "sent_id", "exchange", "key"]
     for row in rows.select(columns).to_pylist():
-        told = {"replay": plan.id, "batch": number, "at": at, "by": by, **row}
+        told = {"replay": plan.id, "batch": number, "at": at, "by": by, "user": user, **row}
         told["message_id"] = told.pop("sent_id")
         lines.append(json.dumps(told, ensure_ascii=False))
     write_text(_sent_file(plan, number), "\n".join(lines) + "\n")
