@@ -409,8 +409,11 @@ def test_wrong_words_of_spark_are_one_clear_line(
     for (action, *rest), expected in (
         (("triage", "--where", "colour = 1"), "wrong condition: [UNRESOLVED_COLUMN"),
         (("triage", "--where", "reason ="), "wrong condition: "),
-        (("replay", "--set", "value=nosuch(text)"), "wrong expression: [UNRESOLVED_ROUTINE"),
-        (("replay", "--set", "offset=1"), "'offset' cannot be set; what can: value"),
+        (
+            ("replay", "--where", "true", "--set", "value=nosuch(text)"),
+            "wrong expression: [UNRESOLVED_ROUTINE",
+        ),
+        (("replay", "--dry-run", "--set", "offset=1"), "'offset' cannot be set; what can: value"),
         (("replay", "--resume", "x"), "no replay 'x'"),
         (("silver", "--schema", "invoice strin"), "no schema: "),
         (("silver", "nowhere"), "no archive of queue 'nowhere'"),
@@ -419,6 +422,8 @@ def test_wrong_words_of_spark_are_one_clear_line(
         assert main(["pipeline", action, folder, *rest]) == 1, rest
         error = capsys.readouterr().err
         assert expected in error and error.count("\n") == 1, error
+    assert main(["pipeline", "replay", folder, "--uri", shop]) == 2, "not all by mistake"
+    assert "which letters? --where says it" in capsys.readouterr().err
     assert main(["pipeline", "triage", folder]) == 0
     assert "order '…' timed out after <n> s\n" in capsys.readouterr().out
     assert main(["pipeline", "triage", str(tmp_path / "none")]) == 1

@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -188,11 +189,11 @@ def _feed(parser: Parser) -> None:
     )
 
 
-def _where(parser: Parser) -> None:
+def _where(parser: Parser, default: str | None = "true") -> None:
     parser.add_argument(
         "--where",
         metavar="SQL",
-        default="true",
+        default=default,
         help="a condition over reason, queue, exchange, routing_key, signature, text, "
         "message_id, died_at, count, letter_queue, offset ...",
     )
@@ -212,7 +213,7 @@ def _replay_words(actions: Any) -> None:
         ),
     )
     _uri(replay)
-    _where(replay)
+    _where(replay, default=None)
     replay.add_argument("--dry-run", action="store_true", help="only say what would be sent")
     replay.add_argument(
         "--rate", metavar="N", type=checked(parse_rate), default=0.0, help="letters a second"
@@ -333,11 +334,15 @@ def run(words: argparse.Namespace) -> int:
 
 
 def _bronze(words: argparse.Namespace, folder: PipelineFolder) -> int:
-    return _again(words, lambda: _archive(words, folder))
+    return _again(words, lambda: _archive(words, folder)[0])
 
 
-def _archive(words: argparse.Namespace, folder: PipelineFolder) -> int:
-    """Archive what is there; 1 if a queue could not be."""
+def _archive(words: argparse.Namespace, folder: PipelineFolder) -> tuple[int, int]:
+    """Archive what is there.
+
+    Returns:
+        1 if a queue could not be archived, else 0; and how many messages were.
+    """
     from warren.pipeline.bronze import archive_queues
 
     tellers: dict[str, Teller] = {}
@@ -358,7 +363,8 @@ def _archive(words: argparse.Namespace, folder: PipelineFolder) -> int:
             complain(f"{queue}: {problem}", 1)
         elif progress.rows or not words.every:
             print(f"bronze  {queue}: {progress.rows:,} messages", flush=True)
-    return 1 if any(each.problem for each in done) else 0
+    status = 1 if any(each.problem for each in done) else 0
+    return status, sum(each.progress.rows for each in done)
 
 
 def _again(words: argparse.Namespace, once: Callable[[], int]) -> int:
@@ -413,14 +419,20 @@ def _run(words: argparse.Namespace, folder: PipelineFolder) -> int:
     from warren.pipeline.session import open_session
     from warren.pipeline.upkeep import compact
 
+    drawn = False
+
     def once() -> int:
-        failed = _archive(words, folder)
+        nonlocal drawn
+        failed, rows = _archive(words, folder)
+        if drawn and not rows:
+            return failed
         spark = open_session(folder.spark_log)
         there = folder.queues()
         typed = [queue for queue in words.queue if queue in there and queue != words.feed]
         failed |= _type(words, folder, typed, spark)
         compact(folder, _SMALL_FILES_MAX)
         _draw(words, folder, spark, None)
+        drawn = True
         return failed
 
     return _again(words, once)
@@ -579,8 +591,10 @@ def _replay(words: argparse.Namespace, folder: PipelineFolder) -> int:
     folder.check()
     if words.resume:
         return _send(words, folder, replay.plan_named(folder, words.resume))
+    if words.where is None and not words.dry_run:
+        return complain("which letters? --where says it ('true': all); --dry-run only looks", 2)
     selection = replay.Selection(
-        where=words.where,
+        where=words.where or "true",
         way=replay.PUBLISHED_TO if words.published_to else replay.DIED_IN,
         to_queue=words.to_queue,
         to_exchange=words.to_exchange,
@@ -600,15 +614,14 @@ def _replay(words: argparse.Namespace, folder: PipelineFolder) -> int:
         return _show(triage.dry_run(rows, selection), words.rate)
     with folder.writing("replays"):
         rows = triage.selected(name, selection)
-        batch_rows = min(max(int(words.rate), 1), replay.BATCH_ROWS) if words.rate else None
-        plan = rows and replay.decide(
-            folder,
-            name,
-            selection,
-            lambda path: triage.write(rows, path),
-            batch_rows or replay.BATCH_ROWS,
-        )
-    if not plan:
+        batch_rows = min(max(int(words.rate), 1), replay.BATCH_ROWS)
+        if not words.rate:
+            batch_rows = replay.BATCH_ROWS
+        plan = None
+        if rows is not None:
+            write = partial(triage.write, rows)
+            plan = replay.decide(folder, name, selection, write, batch_rows)
+    if plan is None:
         print("no letters to send: none fits the condition, or all were sent before (--again)")
         return 0
     return _send(words, folder, plan)
