@@ -539,9 +539,11 @@ class Node(Loop):
         for connection in list(self.connections.values()) + list(self._closing.values()):
             connection.lost()
         self.remotes.shut_down()
-        self.feeds.flush()
         self._flush_queues()
         self.turn()
+        if self.feeds.waiting():
+            self.feeds.flush()
+            self.turn()
         self.queues.write_clean_snapshots()
         self.log.wind_down()
 
