@@ -1,6 +1,7 @@
 """How many instructions a message costs the broker in the shapes of applications, by function.
 
     python -m bench.instructions ROW NAME=PYTHON [NAME=PYTHON ...] [--seconds 10] [--top 40]
+                                 [--feed NAME]
 
 ROW is one of `bench.shapes` whose messages have properties of their own, so that those of each are
 checked, and it is counted by that; each PYTHON has a build of Warren installed. A broker of each
@@ -92,14 +93,16 @@ def counted(path: Path) -> Counter[tuple[str, str]]:
     return found
 
 
-def profile(row: str, name: str, python: str, folder: Path, seconds: float) -> Profile:
-    """Count a build's instructions under the load of a row."""
+def profile(row: str, name: str, python: str, folder: Path, seconds: float, feed: bool) -> Profile:
+    """Count a build's instructions under the load of a row, with an events feed or without."""
     path = folder / f"{name}.callgrind"
     valgrind = ["valgrind", "-q", "--tool=callgrind", "--instr-atstart=no"]
     target = Target(name, python, folder, [*valgrind, f"--callgrind-out-file={path}"])
     switch = ["callgrind_control", "-i"]
     pid = str(target.processes[0].pid)
     try:
+        if feed:
+            target.tell()
         command = [str(LOADGEN), "--addr", target.addresses[0], *shlex.split(ROWS[row])]
         command += ["--purge", "--warmup", str(WARMUP_SECONDS), "--secs", str(seconds + 4)]
         load = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -120,6 +123,7 @@ def main() -> int:
     parser.add_argument("builds", nargs="+", metavar="NAME=PYTHON")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--top", type=int, default=40, help="how many functions to show")
+    parser.add_argument("--feed", action="append", default=[], metavar="NAME")
     words = parser.parse_args()
     if not shutil.which("valgrind"):
         print("bench.instructions: no valgrind; `apt-get install valgrind`", file=sys.stderr)
@@ -128,7 +132,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for build in words.builds:
             name, _, python = build.partition("=")
-            found = profile(words.row, name, python, Path(folder), words.seconds)
+            feed = name in words.feed
+            found = profile(words.row, name, python, Path(folder), words.seconds, feed)
             profiles[name] = found
             print(f"{name}: {sum(found.by_library().values()):.0f} instructions a message")
     first, *_ = profiles.values()

@@ -58,11 +58,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "node": NODE - {"node"},
     "config": BASE | {"log", "protocols", "queue_types"},
     "admin": BASE
-    | {"client", "config", "message", "metadata", "node", "protocols", "queue_types", "queues"}
-    | {"pipeline", "routing", "spark", "vhost"},
+    | {"client", "config", "message", "metadata", "node", "offline", "protocols", "queue_types"}
+    | {"pipeline", "queues"}
+    | {"routing", "spark", "vhost"},
     "server": NODE | {"admin", "config"},
     "client": WIRE,
-    "spark": WIRE | {"client", "log", "message", "queue_types"},
+    "offline": NODE | {"config"},
+    "spark": WIRE | {"client", "log", "message", "offline", "queue_types"},
     "pipeline": BASE | {"client", "spark"},
     "sim": NODE,
     "pyspark_warren": {"spark"},
@@ -156,7 +158,9 @@ ADMIN_MAY_IMPORT: dict[str, set[str]] = {
         "protocols",
         "pipeline",
         "queue_types",
+        "offline.directory",
         "spark.archiving",
+        "spark.rescue",
         "spark.settling",
         "admin.cli",
         "admin.dialling",

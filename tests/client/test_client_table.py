@@ -15,11 +15,14 @@ from warren.client.table import (
     Batches,
     Checkout,
     GroupState,
+    HeldCheckout,
     OpenCheckout,
     Status,
     Tables,
     decode_checkouts,
     decode_groups,
+    decode_held,
+    decode_names,
     decode_runs,
 )
 from warren.wire.amqp091 import spec
@@ -34,6 +37,15 @@ def runs_bytes(runs: list[tuple[int, int]]) -> bytes:
     return struct.pack(">I", len(runs)) + b"".join(struct.pack(">qq", *run) for run in runs)
 
 
+def named(text: str) -> bytes:
+    """A name laid out likewise."""
+    return bytes([len(text.encode())]) + text.encode()
+
+
+def age(since_ms: int, now_ms: int) -> int:
+    return -1 if since_ms <= 0 else max(0, now_ms - since_ms)
+
+
 @given(run_lists)
 def test_runs(runs: list[tuple[int, int]]) -> None:
     data = runs_bytes(runs)
@@ -43,20 +55,40 @@ def test_runs(runs: list[tuple[int, int]]) -> None:
             decode_runs(broken)
 
 
-@given(st.lists(st.tuples(st.text(max_size=60), *[numbers] * 6), max_size=5))
-def test_groups(groups: list[tuple[str, int, int, int, int, int, int]]) -> None:
-    data = b"".join(
-        bytes([len(name.encode())]) + name.encode() + struct.pack(">6q", *rest)
-        for name, *rest in groups
-    )
-    assert decode_groups(data, len(groups)) == [GroupState(*each) for each in groups]
+@given(st.lists(st.tuples(st.text(max_size=60), *[numbers] * 7), max_size=5), st.integers(0, 2**62))
+def test_groups(groups: list[tuple[str, int, int, int, int, int, int, int]], now_ms: int) -> None:
+    data = b"".join(named(name) + struct.pack(">7q", *rest) for name, *rest in groups)
+    assert decode_groups(data, len(groups), now_ms) == [
+        GroupState(*rest, age(since_ms, now_ms)) for *rest, since_ms in groups
+    ]
     for broken, count in (
         (data + b"\x00", len(groups)),
         (data, len(groups) + 1),
         (data[:-1], len(groups) + (not groups)),
     ):
         with pytest.raises(ConnectionException):
-            decode_groups(broken, count)
+            decode_groups(broken, count, now_ms)
+
+
+@given(st.lists(st.tuples(numbers, numbers, numbers), max_size=5), st.integers(0, 2**62))
+def test_held(checkouts: list[tuple[int, int, int]], now_ms: int) -> None:
+    data = b"".join(struct.pack(">3q", *each) for each in checkouts)
+    assert decode_held(data, len(checkouts), now_ms) == [
+        HeldCheckout(number, messages, age(since_ms, now_ms))
+        for number, messages, since_ms in checkouts
+    ]
+    for broken, count in ((data + b"\x00", len(checkouts)), (data, len(checkouts) + 1)):
+        with pytest.raises(ConnectionException):
+            decode_held(broken, count, now_ms)
+
+
+@given(st.lists(st.text(max_size=60), max_size=5))
+def test_names(names: list[str]) -> None:
+    data = b"".join(map(named, names))
+    assert decode_names(data, len(names)) == names
+    for broken, count in ((data + b"\x01", len(names)), (data, len(names) + 1)):
+        with pytest.raises(ConnectionException):
+            decode_names(broken, count)
 
 
 @given(st.lists(st.tuples(numbers, run_lists), max_size=5))

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.chaos.checker import check
+from sim.history.serial import check
+from tests.cluster.chaos.kept import keep
 from tests.cluster.chaos.net import ENTER
 from tests.support.patience import patient
 
@@ -82,6 +83,7 @@ def suffer(
     report = f"{' '.join(command)}\n{done.stdout[-TAIL:]}{done.stderr[-TAIL:]}"
     assert done.returncode == 0, report + logs(folder)
     verdict = check(folder / "history")
+    keep(folder / "history", f"{fault}-{count}")
     with capsys.disabled():
         print(f"\n{count} nodes, {fault}: {verdict.text()}\nhistory: {folder / 'history'}")
     assert verdict.good, f"{verdict.text()}\n{report}"

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.chaos import history
-from tests.cluster.chaos.checker import Verdict, check
-from tests.cluster.chaos.history import NOBODY, History, Log, body_of, read_body
+from sim.history import events
+from sim.history.events import NOBODY, History, Log, body_of, read_body
+from sim.history.serial import check
+from sim.history.verdict import Verdict
 
 QUEUE = "q"
 
@@ -171,7 +172,7 @@ def test_no_history_is_an_error(tmp_path: Path) -> None:
 
 def test_many_files(forge: Forge, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of a process keep their order over files."""
-    monkeypatch.setattr(history, "ROWS_PER_FILE", 2)
+    monkeypatch.setattr(events, "ROWS_PER_FILE", 2)
     forge.good()
     for number in range(6, 40):
         forge.publish(number, "ok")

@@ -605,6 +605,8 @@ class Client:
                     spec.TableCheckoutsOk,
                     spec.TableCheckoutOk,
                     spec.TableGroupsOk,
+                    spec.TableHeldOk,
+                    spec.TableQueuesOk,
                     spec.TableRetakeOk,
                 ),
             ):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.node.pair import Client, Pair
+from warren.client.table import decode_names
 from warren.limits import QUEUES_AT_ONCE_MAX
 from warren.metadata import commands
 from warren.metadata.commands import Command
@@ -208,6 +209,9 @@ WAYS: dict[str, Way] = {
     "table.status": Way(ask(spec.TableStatus(0, "q", "g")), READS),
     "table.identify": Way(ask(spec.TableIdentify(0, "q")), READS),
     "table.groups": Way(ask(spec.TableGroups(0, "q")), READS),
+    "table.held": Way(ask(spec.TableHeld(0, "q", "g")), READS),
+    "table.backlog": Way(ask(spec.TableBacklog(0, "q", "g")), READS),
+    "table.queues": Way(ask(spec.TableQueues(0, 0)), []),
     "table.checkouts": Way(ask(spec.TableCheckouts(0, "q", "g", 0, 1)), READS),
     "table.acquire": Way(ask(spec.TableAcquire(0, "q", "g", 1000)), READS),
     "table.checkout": Way(ask(spec.TableCheckout(0, "q", "g", 1, 0, 0, 1, 1)), READS),
@@ -320,6 +324,19 @@ def test_each_right_that_is_missing_refuses_a_request(
         "refused for user 'u'"
     )
     assert world.node.metadata.snapshot() == before
+
+
+def test_queues_are_named_to_those_who_may_read_them(world: World) -> None:
+    def named() -> list[str]:
+        client = world.client()
+        told = client.call(spec.TableQueues(0, 0))
+        assert isinstance(told, spec.TableQueuesOk)
+        return decode_names(client.rows[-1], told.count)
+
+    everything = named()
+    assert "q" in everything
+    world.permit(of_queue(READ, "q"))
+    assert sorted([*named(), "q"]) == sorted(everything)
 
 
 def test_what_an_operator_has_messages_do_takes_no_right_of_users(world: World) -> None:

@@ -273,6 +273,17 @@ def test_an_orderly_stop_writes_what_is_left() -> None:
     assert not node.feeds.waiting()
 
 
+def test_definitions_have_the_feed() -> None:
+    pair = Pair(alone=True)
+    enabled(pair, pattern="^in[.]")
+    exported = asked(pair, "export_definitions")
+    other = Pair(alone=True)
+    assert asked(other, "import_definitions", definitions=exported).skipped == []
+    (row,) = asked(other, "list_feeds")
+    assert (row.queue, row.pattern) == (QUEUE, "^in[.]")
+    assert other.a.knows(QUEUE)
+
+
 def test_what_is_wrong_with_a_feed_is_refused() -> None:
     pair = Pair(alone=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.node.pair import Client, Pair
+from warren.client.table import decode_groups, decode_held, decode_names
 from warren.wire.amqp091 import spec
 
 NO_BOUND = (1 << 63) - 1
@@ -110,3 +111,75 @@ def test_a_follower_that_is_behind_knows_each_group() -> None:
     pair.until(lambda: len(client.methods) > seen)
     groups = client.methods[-1]
     assert isinstance(groups, spec.TableGroupsOk) and groups.count == 1
+
+
+def test_checkouts_and_groups_say_how_long_they_have_been_open() -> None:
+    """Also after the queue's machine was restored from its snapshot."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.declare("q", kind="quorum")
+    client.publish_confirmed("q", 3)
+    acquired = client.call(spec.TableAcquire(0, "q", "g", 0))
+    assert isinstance(acquired, spec.TableAcquireOk)
+    held = client.call(spec.TableHeld(0, "q", "g"))
+    assert isinstance(held, spec.TableHeldOk) and held.count == 0
+    for after in (0, 1):
+        client.call(spec.TableCheckout(0, "q", "g", acquired.epoch, after, after + 1, 0, NO_BOUND))
+        pair.clock.advance(40_000)
+    for again in (False, True):
+        if again:
+            pair.a.queue("q").restore(pair.a.queue("q").state())
+        held = client.call(spec.TableHeld(0, "q", "g"))
+        assert isinstance(held, spec.TableHeldOk)
+        first, second = decode_held(client.rows[-1], held.count, held.now_ms)
+        assert (first.number, first.messages, second.number, second.messages) == (1, 1, 2, 2)
+        assert 40_000 <= second.age_ms < 60_000 and 80_000 <= first.age_ms < 100_000
+        groups = client.call(spec.TableGroups(0, "q"))
+        assert isinstance(groups, spec.TableGroupsOk)
+        (group,) = decode_groups(client.rows[-1], groups.count, groups.now_ms)
+        assert (group.open, group.held) == (2, 3) and 80_000 <= group.oldest_ms < 100_000
+
+
+def test_the_backlog_tells_rows_bytes_and_what_comes_next() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.declare("q", kind="quorum")
+
+    def backlog() -> spec.TableBacklogOk:
+        told = client.call(spec.TableBacklog(0, "q", "g"))
+        assert isinstance(told, spec.TableBacklogOk)
+        return told
+
+    empty = backlog()
+    assert (empty.first, empty.next, empty.ready, empty.bytes) == (0, 0, 0, 0)
+    client.publish_confirmed("q", 4)
+    acquired = client.call(spec.TableAcquire(0, "q", "g", 0))
+    assert isinstance(acquired, spec.TableAcquireOk)
+    full = backlog()
+    client.call(spec.TableCheckout(0, "q", "g", acquired.epoch, 0, 3, 0, NO_BOUND))
+    rest = backlog()
+    assert (rest.first, rest.next, rest.ready, rest.settled) == (3, 4, 1, 0)
+    assert 0 < rest.bytes * 4 <= full.bytes
+    client.call(spec.TableSettle(0, "q", "g", acquired.epoch, 1))
+    assert backlog().settled == 1
+    assert backlog().now_ms >= pair.clock.wall_ms() - 1_000
+
+
+def test_queues_that_can_be_read_as_tables_are_named_once_for_each_change() -> None:
+    pair = Pair(alone=True)
+    root = pair.a.client()
+    for number in range(600):
+        root.declare(f"mine-{number}", kind="quorum")
+    root.declare("theirs", kind="quorum")
+    root.declare("classic")
+    names = root.call(spec.TableQueues(0, 0))
+    assert isinstance(names, spec.TableQueuesOk)
+    found = decode_names(root.rows[-1], names.count)
+    assert sorted(found) == sorted([f"mine-{number}" for number in range(600)] + ["theirs"])
+    same = root.call(spec.TableQueues(0, names.version))
+    assert isinstance(same, spec.TableQueuesOk)
+    assert (same.version, same.count) == (names.version, 0)
+    root.call(spec.QueueDelete(0, "theirs", False, False, False))
+    changed = root.call(spec.TableQueues(0, names.version))
+    assert isinstance(changed, spec.TableQueuesOk)
+    assert changed.version > names.version and changed.count == 600

@@ -14,15 +14,27 @@ from itertools import groupby
 
 from warren.client import Channel
 from warren.client.messages import Returned
-from warren.client.table import Acquired, Batches, Checkout, OpenCheckout, Retaken, Status
+from warren.client.table import (
+    Acquired,
+    Backlog,
+    Batches,
+    Checkout,
+    Held,
+    HeldCheckout,
+    Names,
+    OpenCheckout,
+    Retaken,
+    Status,
+)
 from warren.log.batch import FORMAT_VERSION
 from warren.spark.broker import Session
-from warren.wire.amqp091.errors import ChannelException
+from warren.wire.amqp091.errors import ChannelException, ConnectionException
 from warren.wire.amqp091.frame import content_frames
 from warren.wire.amqp091.properties import Properties, decode_properties
 from warren.wire.amqp091.spec import BasicPublish
 
 NOTHING = Properties()
+STAMP_MS = 1_700_000_000_000
 
 
 def record(
@@ -41,7 +53,7 @@ def record(
 def batch(
     first: int,
     records: list[bytes],
-    stamp_ms: int = 1_700_000_000_000,
+    stamp_ms: int = STAMP_MS,
     kind: int = 1,
     flavour: int = 0,
 ) -> bytes:
@@ -132,6 +144,10 @@ class FakeBroker:
         self.away: set[str] = set()
         self.breaks: list[BaseException] = []
         self.refuses: list[int] = []
+        self.knows_backlog = True
+        self.knows_names = True
+        self.version = 1
+        self.named: list[str] = []
 
     def connect(self, uri: str) -> Session:
         self.asked.append(uri)
@@ -202,7 +218,7 @@ class FakeConnection:
 
     def _checkout(self, state: FakeGroup, number: int) -> Checkout:
         numbers = state.open[number]
-        return Checkout(number, len(numbers), 0, runs_of(numbers))
+        return Checkout(number, len(numbers), len(numbers), runs_of(numbers))
 
     def checkouts(self, queue: str, group: str, after: int, up_to: int) -> list[OpenCheckout]:
         state = self._queue("checkouts", queue).groups.get(group, FakeGroup())
@@ -257,6 +273,33 @@ class FakeConnection:
         settled = q.groups[group].settled if group in q.groups else 0
         first = min(q.ready, default=q.next)
         return Status(first, q.next, len(q.ready), settled, runs_of(q.ready))
+
+    def backlog(self, queue: str, group: str = "") -> Backlog:
+        q = self._queue("backlog", queue)
+        if not self._broker.knows_backlog:
+            raise ConnectionException(503, "unimplemented method")
+        settled = q.groups[group].settled if group in q.groups else 0
+        size = sum(len(q.messages[number]) for number in q.ready)
+        return Backlog(
+            min(q.ready, default=q.next), q.next, len(q.ready), size, settled, STAMP_MS + 90_000
+        )
+
+    def held(self, queue: str, group: str) -> Held:
+        state = self._queue("held", queue).groups.get(group, FakeGroup())
+        open_ = [HeldCheckout(number, len(state.open[number]), -1) for number in sorted(state.open)]
+        return Held(state.settled, open_)
+
+    def queues(self, known: int = 0) -> Names:
+        assert not self._closed, "a closed connection is used"
+        broker = self._broker
+        broker.calls.append("queues")
+        if not broker.knows_names:
+            raise ConnectionException(503, "unimplemented method")
+        names = list(broker.queues)
+        if names != broker.named:
+            broker.named = names
+            broker.version += 1
+        return Names(broker.version, None if known == broker.version else names)
 
     def identify(self, queue: str) -> int:
         return self._queue("identify", queue).incarnation

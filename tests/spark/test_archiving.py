@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from tests.spark.test_checkpoint import log
 from tests.support.broker import Broker
 from tests.support.patience import patient
 from warren.__main__ import main
+from warren.admin.cli.groups import age_text
 from warren.client import PERSISTENT, Connection
 from warren.spark import archiving
 from warren.spark.archiving import ArchiveProgress, NotArchived, QueueArchive, archived_files
@@ -304,6 +306,15 @@ def test_queues_are_arrow_in_python(broker: Broker, connection: Connection, queu
     assert connection.channel().queue_declare(queue, passive=True).messages == 0
 
 
+@pytest.mark.parametrize(
+    ("age_ms", "text"),
+    [(-1, "-"), (0, "0s"), (59_999, "59s"), (60_000, "1m0s"), (7_384_000, "2h3m"),
+     (86_400_000 * 12 + 3_600_000, "12d1h")],
+)  # fmt: skip
+def test_ages_in_two_units(age_ms: int, text: str) -> None:
+    assert age_text(age_ms) == text
+
+
 @pytest.mark.process
 def test_groups_are_shown_and_settled_by_a_checkpoint(
     broker: Broker,
@@ -320,11 +331,15 @@ def test_groups_are_shown_and_settled_by_a_checkpoint(
     where = ["--uri", broker.url]
     assert main(["groups", "show", queue, "g", *where]) == 0
     said = capsys.readouterr().out
-    assert "settled up to checkout 0, 1 open with 3 messages" in said
+    assert re.search(
+        r"settled up to checkout 0, 1 open with 3 messages, the oldest for \d+s\n"
+        r"  checkout 1: 3 messages, open for \d+s\n",
+        said,
+    )
     assert main(["groups", "list", queue, *where]) == 0
     heading, line = capsys.readouterr().out.splitlines()
-    assert heading.split() == ["group", "settled", "open", "messages", "lease", "called"]
-    assert line.split()[:5] == ["g", "0", "1", "3", "0"] and line.split()[5].startswith("2")
+    assert heading.split() == ["group", "settled", "open", "messages", "oldest", "lease", "called"]
+    assert re.fullmatch(r"g 0 1 3 \d+s 0 2\S+Z", " ".join(line.split()))
     settle = ["groups", "settle", queue, "g", "--checkpoint", str(tmp_path), *where]
     assert main(settle) == 2
     assert "no folder 'offsets'" in capsys.readouterr().err

@@ -17,7 +17,7 @@ import pytest
 from tests.spark.conftest import environment
 from tests.support.broker import Broker
 from tests.support.patience import patient
-from warren.client import Connection
+from warren.client import Connection, connect
 from warren.errors import ConfigError
 from warren.spark import broker as spark_broker
 from warren.spark import finalising, staging
@@ -80,7 +80,10 @@ def bodies(connection: Connection, queue: str) -> list[bytes]:
 
 
 def count(connection: Connection, queue: str) -> int:
-    return connection.channel().queue_declare(queue, passive=True).messages
+    channel = connection.channel()
+    messages = channel.queue_declare(queue, passive=True).messages
+    channel.close()
+    return messages
 
 
 def test_the_rows_of_one_attempt_of_each_task_are_published_once(
@@ -178,6 +181,34 @@ def test_a_driver_killed_while_rows_are_moved_neither_loses_nor_doubles_one(
     assert kills > 2
     decide(attempts, sink, 0, options)
     assert sorted(bodies(connection, target), key=int) == [b"%d" % n for n in range(rows)]
+    assert count(connection, staging.stage_queue(sink)) == 0
+
+
+@pytest.mark.parametrize("consumed", [False, True])
+def test_rows_of_a_transaction_that_a_node_left_half_done_are_not_doubled(
+    broker: Broker, connection: Connection, target: str, sink: str, consumed: bool
+) -> None:
+    """They are in their queue, whole or in part, but the chunk was not acked: it comes back."""
+    options = given(broker, topic=target)
+    one = stage(options, sink, 0, values(0, 2_500))
+    with connect(broker.url) as dying:
+        channel = dying.channel()
+        channel.consume(staging.stage_queue(sink))
+        chunks: list[RowChunk] = []
+        while len(chunks) < 3:
+            deliveries = channel.receive(1, WAIT_SECONDS_MAX)
+            assert deliveries
+            chunks += [decode_chunk(delivery.body) for delivery in deliveries]
+        there = [*chunks[0].rows, *chunks[1].rows[:300]]
+        publisher = connection.channel()
+        publisher.confirm_select()
+        for row in there:
+            publisher.publish("", row.key, row.body, row.properties)
+        assert publisher.wait_for_confirms() == []
+    got = bodies(connection, target) if consumed else []
+    decide([one], sink, 0, options)
+    got += bodies(connection, target)
+    assert sorted(got, key=int) == [b"%d" % n for n in range(2_500)]
     assert count(connection, staging.stage_queue(sink)) == 0
 
 

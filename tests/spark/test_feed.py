@@ -67,6 +67,9 @@ def test_what_is_no_block_is_refused_with_a_reason() -> None:
         feed.decode(b"three carrots")
     with pytest.raises(feed.FeedError, match="later release"):
         feed.decode(b"WFB2" + whole[len(MAGIC) :])
+    with pytest.raises(feed.FeedError, match="no block"):
+        feed.table([whole, b"three carrots"])
+    assert feed.table([whole, b"three carrots"], skip_foreign=True).num_rows == 1
     for size in range(len(whole)):
         with pytest.raises(feed.FeedError, match="no block|cut off"):
             feed.decode(whole[:size])

@@ -40,7 +40,10 @@ def fill(connection: Connection, queue: str, first: int, last: int) -> None:
 
 
 def count(connection: Connection, queue: str) -> int:
-    return connection.channel().queue_declare(queue, passive=True).messages
+    channel = connection.channel()
+    messages = channel.queue_declare(queue, passive=True).messages
+    channel.close()
+    return messages
 
 
 def table(spark: SparkSession, broker: Broker, queue: str, **options: Any) -> DataFrame:
@@ -158,21 +161,40 @@ def test_drain_takes_each_row_once_and_settles_the_last_batch(
     assert archived(spark, tmp_path) == list(range(3_500))
 
 
-def test_a_running_query_takes_what_comes(
+def test_a_running_query_takes_what_comes_in_queues_that_come_and_go(
     spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
 ) -> None:
-    query = archive(stream(spark, broker, queue), tmp_path, processingTime="0 seconds")
+    reader = spark.readStream.format("warren").option("amqp.uri", broker.url)
+    rows = reader.option("subscribePattern", f"{queue}.*").option("groupId", "g").load()
+    query = archive(rows, tmp_path, processingTime="0 seconds")
+    channel = connection.channel()
+    tables = Tables(connection.channel())
+
+    def settled(name: str, number: int) -> None:
+        wait_until(
+            lambda: query.exception() or tables.status(name, "g").settled >= number, "settled"
+        )
+
     try:
-        for first in range(0, 300, 100):
-            fill(connection, queue, first, first + 100)
-            tables = Tables(connection.channel())
-            wait_until(lambda done=first // 100 + 1, tables=tables: (
-                query.exception() or tables.status(queue, "g").settled >= done
-            ), "settled")  # fmt: skip
+        for number, (first, name) in enumerate(
+            ((0, queue), (100, queue), (200, f"{queue}-later")), start=1
+        ):
+            channel.queue_declare(name, durable=True, arguments=QUORUM)
+            fill(connection, name, first, first + 100)
+            settled(name, number if name == queue else 1)
+        channel.queue_delete(f"{queue}-later")
+        fill(connection, queue, 300, 400)
+        settled(queue, 3)
+        wait_until(
+            lambda: (
+                query.exception() or "-later" not in query.lastProgress["sources"][0]["endOffset"]
+            ),
+            "the queue that is gone is in the offset no more",
+        )
     finally:
         query.stop()
     assert query.exception() is None
-    assert archived(spark, tmp_path) == list(range(300))
+    assert archived(spark, tmp_path) == list(range(400))
 
 
 def test_tasks_that_fail_read_the_same_rows_again(
@@ -367,7 +389,7 @@ def test_a_batch_is_settled_when_it_is_committed_and_not_an_hour_later(
 # --- a driver that is killed --------------------------------------------------------------------
 
 DRIVER = """
-import json, os, sys
+import json, os, sys, threading, time
 from pathlib import Path
 from pyspark.sql import SparkSession
 
@@ -381,16 +403,21 @@ def store(rows, batch):
     rows.write.mode("overwrite").parquet(f"{given['out']}/batch={batch}")
     if batch == given["hang"]:
         Path(given["out"], "hangs").touch()
-        import threading
         threading.Event().wait()
 
-reader = spark.readStream.format("warren").options(**given["options"])
-if "to" in given:
-    writer = reader.load().writeStream.format("warren").options(**given["to"])
-else:
-    writer = reader.load().writeStream.foreachBatch(store)
-writer = writer.option("checkpointLocation", given["out"] + "-checkpoint")
-writer.trigger(availableNow=True).start().awaitTermination()
+def load(options):
+    return spark.readStream.format("warren").options(**options).load().writeStream
+
+def start(writer, name):
+    writer = writer.option("checkpointLocation", given["out"] + "-checkpoint-" + name)
+    return writer.trigger(availableNow=True).start()
+
+stored = start(load(given["stored"]).foreachBatch(store), "stored")
+while given["hang"] >= 0 and not Path(given["out"], "hangs").exists() and stored.isActive:
+    time.sleep(0.05)
+moved = start(load(given["moved"]).format("warren").options(**given["to"]), "moved")
+stored.awaitTermination()
+moved.awaitTermination()
 Path(given["out"], "done").touch()
 """
 
@@ -416,94 +443,68 @@ def kill_driver(driver: subprocess.Popen[bytes]) -> None:
     driver.wait()
 
 
-def test_a_driver_killed_between_two_batches_loses_and_doubles_nothing(
+def test_drivers_that_are_killed_lose_and_double_nothing(
     spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
 ) -> None:
+    """One query stores batches, and one moves rows to another queue exactly once.
+
+    The first driver is killed between two batches of the one and while tasks of the other stage
+    rows, the second while it moves those of a later batch; the third comes to the end.
+    """
+    target, source, rows = f"{queue}-target", f"{queue}-source", 12_000
+    for name in (target, source):
+        connection.channel().queue_declare(name, durable=True, arguments=QUORUM)
     fill(connection, queue, 0, 1_000)
+    fill(connection, source, 0, rows)
     out, log = tmp_path / "out", tmp_path / "driver.log"
     out.mkdir()
-    options = {
-        "amqp.uri": broker.url,
-        "subscribe": queue,
-        "groupId": "g",
-        "maxOffsetsPerTrigger": "300",
+    checkpoint = tmp_path / "out-checkpoint-moved" / "metadata"
+
+    def options(name: str, **more: str) -> dict[str, str]:
+        return {"amqp.uri": broker.url, "subscribe": name, "groupId": "g", **more}
+
+    given = {
+        "conf": FAST,
+        "out": str(out),
+        "stored": options(queue, maxOffsetsPerTrigger="300"),
+        "moved": options(source, maxOffsetsPerTrigger="5000", minPartitions="2"),
+        "to": {"amqp.uri": broker.url, "topic": target, "delivery": "exactly-once"},
     }
-    given = {"conf": FAST, "options": options, "out": str(out), "hang": 1}
-    driver = run_driver(given, log)
-    try:
-        wait_until(lambda: driver.poll() is not None or (out / "hangs").exists(), "batch 1")
-        assert driver.poll() is None, log.read_text()[-4_000:]
-    finally:
-        kill_driver(driver)
-    status = Tables(connection.channel()).status(queue, "g")
-    assert (status.settled, status.ready) == (1, 400), "batch 0 is settled, batch 1 is not"
-    # What comes between the two runs belongs to no logged batch.
-    fill(connection, queue, 1_000, 1_100)
-
-    driver = run_driver(given | {"hang": -1}, log)
-    try:
-        wait_until(lambda: driver.poll() is not None or (out / "done").exists(), "the second run")
-        assert (out / "done").exists(), log.read_text()[-4_000:]
-    finally:
-        kill_driver(driver)
-    rows = spark.read.parquet(str(out)).selectExpr("cast(value as string)", "batch").collect()
-    assert sorted(int(row[0]) for row in rows) == list(range(1_100))
-    assert {row.batch for row in rows} == {0, 1, 2, 3}
-    assert count(connection, queue) == 0
-    assert Tables(connection.channel()).status(queue, "g").settled == 4
-
-
-def test_queue_to_queue_through_drivers_that_are_killed_each_row_once(
-    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
-) -> None:
-    """They are killed while tasks stage rows and while the driver moves them."""
-    target, rows = f"{queue}-target", 12_000
-    connection.channel().queue_declare(target, durable=True, arguments=QUORUM)
-    fill(connection, queue, 0, rows)
-    out, log = tmp_path / "out", tmp_path / "driver.log"
-    out.mkdir()
-    options = {
-        "amqp.uri": broker.url,
-        "subscribe": queue,
-        "groupId": "g",
-        "maxOffsetsPerTrigger": "5000",
-        "minPartitions": "2",
-    }
-    to = {"amqp.uri": broker.url, "topic": target, "delivery": "exactly-once"}
-    given = {"conf": FAST, "options": options, "to": to, "out": str(out), "hang": -1}
 
     def sink() -> str:
-        known = json.loads((tmp_path / "out-checkpoint" / "metadata").read_text())
-        return f"warren.sink.{known['id']}"
+        return f"warren.sink.{json.loads(checkpoint.read_text())['id']}"
 
     def staged() -> bool:
-        return (tmp_path / "out-checkpoint" / "metadata").exists() and status(sink()) > 0
-
-    def status(name: str) -> int:
+        if not checkpoint.exists():
+            return False
         try:
-            return Tables(connection.channel()).status(name).next
+            return Tables(connection.channel()).status(sink()).next > 0
         except ChannelException:
-            return 0
+            return False
 
-    for reached, what in (
-        (staged, "rows are staged"),
-        (lambda: count(connection, target) > 0, "rows are moved"),
-        (lambda: count(connection, target) > 6_000, "rows of the second batch are moved"),
-    ):
-        driver = run_driver(given, log)
+    def run(hang: int, reached: Any, what: str) -> None:
+        driver = run_driver(given | {"hang": hang}, log)
         try:
-            wait_until(lambda d=driver, r=reached: d.poll() is not None or r(), what)
-            assert driver.poll() is None, log.read_text()[-4_000:]
+            wait_until(lambda: driver.poll() is not None or reached(), what)
+            assert driver.poll() is None or (out / "done").exists(), log.read_text()[-4_000:]
         finally:
             kill_driver(driver)
-    driver = run_driver(given, log)
-    try:
-        wait_until(lambda: driver.poll() is not None or (out / "done").exists(), "the last run")
-        assert (out / "done").exists(), log.read_text()[-4_000:]
-    finally:
-        kill_driver(driver)
+
+    run(1, lambda: (out / "hangs").exists() and staged(), "one hangs, the other stages rows")
+    status = Tables(connection.channel()).status(queue, "g")
+    assert (status.settled, status.ready) == (1, 400), "batch 0 is settled, batch 1 is not"
+    # What comes between the runs belongs to no logged batch.
+    fill(connection, queue, 1_000, 1_100)
+    run(-1, lambda: count(connection, target) > 6_000, "rows of the second batch are moved")
+    run(-1, (out / "done").exists, "the last run")
+
+    stored = spark.read.parquet(str(out)).selectExpr("cast(value as string)", "batch").collect()
+    assert sorted(int(row[0]) for row in stored) == list(range(1_100))
+    assert {row.batch for row in stored} == {0, 1, 2, 3}
+    assert count(connection, queue) == 0
+    assert Tables(connection.channel()).status(queue, "g").settled == 4
     got = [int(row.value) for row in table(spark, broker, target).collect()]
     assert sorted(got) == list(range(rows))
-    assert count(connection, queue) == 0
-    for name in (target, sink(), f"{sink()}.batches"):
+    assert count(connection, source) == 0
+    for name in (target, source, sink(), f"{sink()}.batches"):
         connection.channel().queue_delete(name)

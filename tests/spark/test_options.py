@@ -24,7 +24,7 @@ GROUP = {"subscribe": "q", "groupId": "g"}
 
 def test_defaults_of_a_batch_read() -> None:
     options = read_options(QUEUE, streaming=False)
-    assert options.queue == "q"
+    assert (options.queue, options.queues, options.pattern) == ("q", ("q",), "")
     assert options.uris == ("amqp://guest:guest@localhost:5672/",)
     assert options.retry_seconds == 300
     assert set(COLUMNS) - set(options.columns) == {"headers"}
@@ -194,7 +194,7 @@ def test_where_a_batch_query_begins_and_ends(
     given: dict[str, str], start: Bound, end: Bound
 ) -> None:
     options = read_options({"subscribe": "q"} | given, streaming=False)
-    assert (options.start, options.end) == (start, end)
+    assert (options.start.of("q"), options.end.of("q")) == (start, end)
 
 
 @pytest.mark.parametrize(
@@ -215,3 +215,46 @@ def test_bounds_that_are_none(given: dict[str, str], text: str) -> None:
     assert text in str(caught.value)
     with pytest.raises(ConfigError, match="unknown option"):
         read_options({"subscribe": "q", "groupId": "g"} | given, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "queues", "pattern"),
+    [
+        ({"subscribe": "a, b,c"}, ("a", "b", "c"), ""),
+        ({"assign": '{"a,b": [0], "c": [0]}'}, ("a,b", "c"), ""),
+        ({"subscribePattern": "orders-.*"}, (), "orders-.*"),
+    ],
+)
+def test_queues_are_named_one_by_one_or_by_a_pattern(
+    given: dict[str, str], queues: tuple[str, ...], pattern: str
+) -> None:
+    options = read_options(given, streaming=False)
+    assert (options.queues, options.pattern) == (queues, pattern)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"subscribe": "a,,b"}, "names of queues, each once"),
+        ({"subscribe": "a,a"}, "names of queues, each once"),
+        ({"assign": "a"}, 'JSON such as {"orders": [0], "returns": [0]}'),
+        ({"assign": '{"a": [0, 1]}'}, "a queue has the partition 0"),
+        ({"assign": "{}"}, "names of queues, each once"),
+        ({"subscribePattern": "a("}, "a regular expression (missing )"),
+        ({"subscribe": "a", "subscribePattern": "b"}, "'subscribe' and 'subscribePattern' exclude"),
+        ({"subscribe": "a,b#incarnation"}, "is read by itself alone"),
+        ({"subscribe": "a,b", "startingOffsets": '{"a":{"0":1}}'}, "earliest, or JSON"),
+    ],
+)
+def test_names_of_queues_that_are_none(given: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_options(given, streaming=False)
+    assert text in str(caught.value)
+
+
+def test_each_queue_has_bounds_of_its_own() -> None:
+    offsets = '{"a":{"0":7},"b":{"0":-2}}'
+    options = read_options({"subscribe": "a,b", "startingOffsets": offsets}, streaming=False)
+    assert (options.start.of("a"), options.start.of("b")) == (Bound(7), EARLIEST)
+    options = read_options({"subscribePattern": ".*", "startingOffsets": offsets}, streaming=False)
+    assert (options.start.of("a"), options.start.of("other")) == (Bound(7), EARLIEST)

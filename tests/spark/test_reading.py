@@ -13,7 +13,7 @@ from warren.spark import reading
 from warren.spark.bounds import cut_runs, first_beyond
 from warren.spark.broker import RowsLost
 from warren.spark.options import Bound
-from warren.spark.reading import count_rows, read_rows, spans, split_runs
+from warren.spark.reading import count_rows, read_rows, spans, split_shares
 from warren.spark.schema import arrow_schema
 
 SCHEMA = arrow_schema(("value", "offset"))
@@ -54,21 +54,30 @@ def test_exactly_the_asked_rows_in_order(
         assert read(broker, runs_of(wanted), rows_max) == wanted
 
 
-@given(numbers, st.integers(1, 70), st.integers(1, 9))
+@given(st.lists(numbers, min_size=1, max_size=4), st.integers(1, 70), st.integers(1, 9))
 def test_parts_hold_each_message_once_and_are_even(
-    wanted: list[int], rows_max: int, parts_min: int
+    wanted: list[list[int]], rows_max: int, parts_min: int
 ) -> None:
-    parts = split_runs(runs_of(wanted), rows_max, parts_min)
-    flat = [n for part in parts for first, last in part for n in range(first, last + 1)]
-    assert flat == wanted
-    sizes = [count_rows(part) for part in parts]
+    shares = [(queue, runs_of(each)) for queue, each in enumerate(wanted)]
+    parts = split_shares(shares, rows_max, parts_min)
+    flat = [
+        (queue, n)
+        for part in parts
+        for queue, runs in part
+        for first, last in runs
+        for n in range(first, last + 1)
+    ]
+    assert flat == [(queue, n) for queue, each in enumerate(wanted) for n in each]
+    sizes = [sum(count_rows(runs) for _, runs in part) for part in parts]
     assert max(sizes) <= rows_max
     assert max(sizes) - min(sizes) <= 1
-    assert len(parts) >= min(parts_min, len(wanted))
+    assert len(parts) >= min(parts_min, len(flat))
+    for part in parts:
+        assert len({queue for queue, _ in part}) == len(part), "a queue is one share of a part"
 
 
 def test_no_messages_are_no_parts() -> None:
-    assert split_runs([], 10, 4) == []
+    assert split_shares([(0, [])], 10, 4) == []
 
 
 def test_runs_far_apart_are_read_around_not_through() -> None:

@@ -14,6 +14,7 @@ from tests.spark.driver import POINTS, Checkpoint, Killed, Query
 from tests.spark.fake import FakeBroker, FakeQueue, record
 from warren.errors import ConfigError
 from warren.spark.broker import BrokerAway, CheckpointLost, Fenced, RowsLost
+from warren.spark.partition import Share
 from warren.wire.amqp091.errors import ChannelException, ConnectionException
 
 
@@ -97,7 +98,7 @@ def test_available_now_ignores_what_comes_later() -> None:
     start = reader.initialOffset()
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
     (partition,) = reader.partitions(start, end)
-    assert partition.runs == [(0, 2)]
+    assert partition.shares == [Share("q", [(0, 2)], 1)]
     assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end
 
 
@@ -111,7 +112,7 @@ def test_initial_offset_touches_nothing_and_repeats() -> None:
     broker, disk = filled(3), Checkpoint()
     reader = Query(broker.connect, disk).reader
     assert reader.initialOffset() == reader.initialOffset() == {"q": 0}
-    assert set(broker.calls) == {"status", "identify"}
+    assert set(broker.calls) == {"backlog", "identify"}
 
 
 def test_making_and_shipping_a_reader_asks_nothing() -> None:
@@ -137,7 +138,7 @@ def test_an_idle_query_looks_now_and_then_and_writes_nothing(
         assert reader.latestOffset(end, limit) == end
         assert reader.reportLatestOffset()["ready"] == 0
         now[0] += 0.01
-    assert set(broker.calls) == {"status"} and len(broker.calls) <= 10
+    assert set(broker.calls) == {"backlog"} and len(broker.calls) <= 10
     broker.queue("q").put(record(b"new"))
     now[0] += 1.0
     assert reader.latestOffset(end, limit) == {"q": 2}
@@ -175,7 +176,8 @@ def test_trigger_once_takes_all_and_other_limits_are_refused() -> None:
     with pytest.raises(ConfigError, match="ReadMaxBytes"):
         reader.latestOffset({"q": 0}, ReadMaxBytes(5))
     end = reader.latestOffset({"q": 0}, ReadAllAvailable())
-    assert [p.runs for p in reader.partitions({"q": 0}, end)] == [[(0, 8)]]
+    (partition,) = reader.partitions({"q": 0}, end)
+    assert [share.runs for share in partition.shares] == [[(0, 8)]]
 
 
 def test_bytes_bound_a_batch() -> None:
@@ -187,7 +189,21 @@ def test_bytes_bound_a_batch() -> None:
 def test_progress_shows_what_waits() -> None:
     reader = Query(filled(7).connect, Checkpoint(), maxOffsetsPerTrigger="2").reader
     reader.latestOffset({"q": 0}, reader.getDefaultReadLimit())
+    size = 5 * len(record(b"0"))
+    assert reader.reportLatestOffset() == {
+        "q": 0, "next": 7, "ready": 5, "bytes": size, "seconds": 90
+    }  # fmt: skip
+
+
+def test_progress_of_a_broker_that_does_not_tell_bytes_shows_rows() -> None:
+    broker = filled(7)
+    broker.knows_backlog = False
+    reader = Query(broker.connect, Checkpoint(), maxOffsetsPerTrigger="2").reader
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert end == {"q": 1}
     assert reader.reportLatestOffset() == {"q": 0, "next": 7, "ready": 5}
+    assert broker.calls.count("backlog") == 1, "a broker is asked once what it does not know"
 
 
 # --- sinks that have a batch already -----------------------------------------------------------

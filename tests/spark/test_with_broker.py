@@ -156,6 +156,42 @@ def test_checkouts_survive_a_killed_broker(private_broker: Broker, point: str) -
     assert sorted(disk.rows()) == sorted(bodies(1_000))
 
 
+def test_what_is_checked_out_outlives_purge_expiry_and_length_limits(
+    broker: Broker, connection: Connection
+) -> None:
+    """Also if the driver is killed meanwhile."""
+    queue = f"limited-{uuid.uuid4()}"
+    channel = connection.channel()
+    limits = {"x-message-ttl": int(patient(0.5) * 1_000), "x-max-length": 5}
+    channel.queue_declare(queue, durable=True, arguments=QUORUM | limits)
+    fill(connection, queue, bodies(5))
+    disk = Checkpoint()
+    reader = query(broker, queue, disk).reader
+    start = reader.initialOffset()
+    taken = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert taken[queue] == 1
+    # Too many for the queue; then what is ready goes; then more comes, and expires.
+    fill(connection, queue, [b"x"] * 8)
+    assert count(connection, queue) == 5
+    assert channel.queue_purge(queue) == 5
+    fill(connection, queue, [b"y"] * 2)
+    end = time.monotonic() + patient(30.0)
+    while channel.queue_declare(queue, passive=True).messages > 0:
+        assert time.monotonic() < end, "messages expire"
+        time.sleep(0.02)
+    reader.stop()
+    reader = query(broker, queue, disk).reader
+    assert reader.latestOffset(start, reader.getDefaultReadLimit()) == taken
+    executor = query(broker, queue, disk).reader
+    (partition,) = reader.partitions(start, taken)
+    got = [row for rows in executor.read(partition) for row in rows["value"].to_pylist()]
+    assert got == bodies(5)
+    reader.commit(taken)
+    assert reader.latestOffset(taken, reader.getDefaultReadLimit()) == taken
+    reader.stop()
+    channel.queue_delete(queue)
+
+
 def test_a_query_outlives_a_restarted_broker(private_broker: Broker) -> None:
     with connect(private_broker.url) as connection:
         connection.channel().queue_declare("q", durable=True, arguments=QUORUM)
@@ -165,7 +201,8 @@ def test_a_query_outlives_a_restarted_broker(private_broker: Broker) -> None:
     reader, limit = running.reader, running.reader.getDefaultReadLimit()
     end = reader.latestOffset(reader.initialOffset(), limit)
     private_broker.restart(kill=True)
-    assert [p.runs for p in reader.partitions({"q": 0}, end)] == [[(0, 9)]]
+    (partition,) = reader.partitions({"q": 0}, end)
+    assert [share.runs for share in partition.shares] == [[(0, 9)]]
     assert reader.latestOffset(end, limit) == end
 
 

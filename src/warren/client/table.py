@@ -6,7 +6,10 @@ Contents of the answers, all numbers big-endian::
     checkout-ok, status-ok: runs
     checkouts-ok: for each open checkout i64 number, then its runs
     read-ok: record batches as they lie in the log
-    groups-ok: for each group u8 and so many bytes of its name, six i64 in the order of `GroupState`
+    groups-ok: for each group u8 and so many bytes of its name, seven i64 in the order of
+        `GroupState`, whose age is told by since when the checkout is open, 0 for unknown
+    held-ok: for each open checkout i64 number, messages, and since when it is open, likewise
+    queues-ok: for each queue u8 and so many bytes of its name
 
 Apart from `acquire`, each call may be repeated without a further effect.
 """
@@ -25,7 +28,8 @@ from warren.wire.amqp091.errors import ConnectionException
 Runs = list[tuple[int, int]]
 
 _RUN_BYTES: Final[i64] = 16
-_GROUP_BYTES: Final[i64] = 48
+_GROUP_BYTES: Final[i64] = 56
+_HELD_BYTES: Final[i64] = 24
 _U32: Final[i64] = 0xFFFFFFFF
 
 
@@ -109,6 +113,8 @@ class GroupState(NamedTuple):
         held: The messages in those.
         lease_ms: They go back after so long without a call; 0 for never.
         called_ms: When it last called, in milliseconds since 1970.
+        oldest_ms: For how long its oldest checkout has been open, by the time of the queue's log;
+            -1 if there is none, or it was taken before the nodes kept that.
     """
 
     name: str
@@ -118,6 +124,59 @@ class GroupState(NamedTuple):
     held: int
     lease_ms: int
     called_ms: int
+    oldest_ms: int
+
+
+class HeldCheckout(NamedTuple):
+    """A checkout that is not settled, without what is in it.
+
+    Attributes:
+        age_ms: For how long it has been open, by the time of the queue's log; -1 if that is not
+            known: it was taken before the nodes kept it.
+    """
+
+    number: int
+    messages: int
+    age_ms: int
+
+
+class Held(NamedTuple):
+    """What a group has settled, and what it has not."""
+
+    settled: int
+    open: list[HeldCheckout]
+
+
+class Backlog(NamedTuple):
+    """What waits in a queue.
+
+    Attributes:
+        first: The message that is handed out next; `next` if none is ready.
+        next: The number the next message will get.
+        ready: How many messages are ready.
+        size_bytes: What those take.
+        settled: The group's last settled checkout; 0 before the first.
+        now_ms: The time of the queue's log, in milliseconds since 1970.
+    """
+
+    first: int
+    next: int
+    ready: int
+    size_bytes: int
+    settled: int
+    now_ms: int
+
+
+class Names(NamedTuple):
+    """The queues of a vhost that the caller may read as tables.
+
+    Attributes:
+        version: For the next call; while it stays the same, so do the names.
+        names: In no order; None if they are those that the caller knows.
+    """
+
+    version: int
+    names: list[str] | None
 
 
 @final
@@ -233,7 +292,36 @@ class Tables:
         reply = self._channel.call(spec.TableGroups(queue=queue))
         if not isinstance(reply, spec.TableGroupsOk):
             raise _unexpected(reply)
-        return decode_groups(self._channel.reply_content(), reply.count)
+        return decode_groups(self._channel.reply_content(), reply.count, reply.now_ms)
+
+    def held(self, queue: str, group: str) -> Held:
+        """The open checkouts of a group in order, with nothing changed; see `groups`."""
+        reply = self._channel.call(spec.TableHeld(queue=queue, group=group))
+        if not isinstance(reply, spec.TableHeldOk):
+            raise _unexpected(reply)
+        open_ = decode_held(self._channel.reply_content(), reply.count, reply.now_ms)
+        return Held(reply.settled, open_)
+
+    def backlog(self, queue: str, group: str = "") -> Backlog:
+        """What waits, with nothing changed. Brokers before it close the connection."""
+        reply = self._channel.call(spec.TableBacklog(queue=queue, group=group))
+        if not isinstance(reply, spec.TableBacklogOk):
+            raise _unexpected(reply)
+        return Backlog(
+            reply.first, reply.next, reply.ready, reply.bytes, reply.settled, reply.now_ms
+        )
+
+    def queues(self, known: int = 0) -> Names:
+        """The queues that can be read. Brokers before it close the connection.
+
+        Args:
+            known: The version of the names that the caller has; 0 for none.
+        """
+        reply = self._channel.call(spec.TableQueues(known=known))
+        if not isinstance(reply, spec.TableQueuesOk):
+            raise _unexpected(reply)
+        names = decode_names(self._channel.reply_content(), reply.count)
+        return Names(reply.version, None if known and reply.version == known else names)
 
     def status(self, queue: str, group: str = "") -> Status:
         """What a queue and a group hold, with nothing changed; no group if `group` is empty."""
@@ -276,8 +364,12 @@ def decode_checkouts(data: bytes, count: int) -> list[OpenCheckout]:
     return checkouts
 
 
-def decode_groups(data: bytes, count: int) -> list[GroupState]:
-    """Read `count` groups that fill `data`; `ConnectionException` 502 if they do not."""
+def decode_groups(data: bytes, count: int, now_ms: int) -> list[GroupState]:
+    """Read `count` groups that fill `data`; `ConnectionException` 502 if they do not.
+
+    Args:
+        now_ms: The time of the queue's log.
+    """
     groups: list[GroupState] = []
     at: i64 = 0
     for _ in range(count):
@@ -286,11 +378,55 @@ def decode_groups(data: bytes, count: int) -> list[GroupState]:
             raise _malformed()
         name = data[at + 1 : end].decode("utf-8", "replace")
         numbers = [int(read_i64_be(data, end + 8 * each)) for each in range(6)]
+        numbers.append(_age(int(read_i64_be(data, end + 48)), now_ms))
         groups.append(GroupState(name, *numbers))
         at = end + _GROUP_BYTES
     if at != len(data):
         raise _malformed()
     return groups
+
+
+def decode_held(data: bytes, count: int, now_ms: int) -> list[HeldCheckout]:
+    """Read `count` checkouts that fill `data`; `ConnectionException` 502 if they do not.
+
+    Args:
+        now_ms: The time of the queue's log.
+    """
+    if count * int(_HELD_BYTES) != len(data):
+        raise _malformed()
+    held: list[HeldCheckout] = []
+    at: i64 = 0
+    while at < len(data):
+        opened_ms = int(read_i64_be(data, at + 16))
+        held.append(
+            HeldCheckout(
+                int(read_i64_be(data, at)),
+                int(read_i64_be(data, at + 8)),
+                _age(opened_ms, now_ms),
+            )
+        )
+        at += _HELD_BYTES
+    return held
+
+
+def decode_names(data: bytes, count: int) -> list[str]:
+    """Read `count` names that fill `data`; `ConnectionException` 502 if they do not."""
+    names: list[str] = []
+    at: i64 = 0
+    while at < len(data):
+        end = at + 1 + i64(data[at])
+        if end > len(data):
+            raise _malformed()
+        names.append(data[at + 1 : end].decode("utf-8", "replace"))
+        at = end
+    if len(names) != count:
+        raise _malformed()
+    return names
+
+
+def _age(since_ms: int, now_ms: int) -> int:
+    """For how long something has been so; -1 if that is not known."""
+    return max(now_ms - since_ms, 0) if since_ms > 0 else -1
 
 
 def _read_runs(data: bytes, offset: i64, runs: Runs) -> i64:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Final, final
+
+from mypy_extensions import mypyc_attr
 
 from warren.errors import CorruptRecord, StorageError
 from warren.log.batch import KIND_COMMAND, KIND_TRANSIENT, Batch
@@ -13,6 +16,7 @@ from warren.node.store import METADATA_GROUP
 from warren.ports import Work
 from warren.queues.classic import CLEAN
 from warren.queues.fifo.config import NOT_SET_UP
+from warren.queues.fifo.effects import NO_EFFECTS, Effects
 from warren.queues.fifo.entry import Encoded, Enqueue, Meta
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.sessions import close_sessions
@@ -36,6 +40,24 @@ class ReplayRelease(Work):
         return self._replayer.let_go()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Witness:
+    """Who is told what replicated queues do as they are replayed: which messages left, above all.
+
+    A classic queue's log says that messages left, and nothing of how.
+    """
+
+    @abstractmethod
+    def applied(self, batch: Batch, commanded: Effects, dispatched: Effects) -> None:
+        """An entry of a replicated queue's log was applied.
+
+        Args:
+            batch: The entry.
+            commanded: What its commands came to.
+            dispatched: What the machine went on with behind them.
+        """
+
+
 @final
 class NodeReplayer(Replayer):
     """Rebuilds the machines of a node from its log.
@@ -52,17 +74,25 @@ class NodeReplayer(Replayer):
         holes: Groups of which entries are lost, so that a snapshot has to cover them.
     """
 
-    def __init__(self, node: str, goes_on: bool = False, begins_anew: bool = False) -> None:
+    def __init__(
+        self,
+        node: str,
+        goes_on: bool = False,
+        begins_anew: bool = False,
+        witness: Witness | None = None,
+    ) -> None:
         """Begin with nothing replayed.
 
         Args:
             node: This node's name.
             goes_on: Whether the start goes on over damage of which it is unknown what was there.
             begins_anew: Whether it needs no tables of its own, since other nodes have them.
+            witness: Who is told what the entries come to, if any is.
         """
         self._node: str = node
         self._goes_on: bool = goes_on or begins_anew
         self._begins_anew: bool = begins_anew
+        self._witness: Witness | None = witness
         self.groups: dict[int, Recovered] = {}
         self.machines: dict[int, Fifo] = {}
         self.clean: dict[int, bool] = {}
@@ -104,10 +134,14 @@ class NodeReplayer(Replayer):
         if group_id == METADATA_GROUP:
             self.tables_state = state
             return
-        fifo = Fifo(NOT_SET_UP, False)
+        fifo = self._new_machine(recovered)
         fifo.restore(state)
         self.machines[group_id] = fifo
         self.clean[group_id] = state[1] & CLEAN != 0
+
+    def _new_machine(self, recovered: Recovered | None) -> Fifo:
+        """An empty machine of a queue, replicated if something was recovered of its member."""
+        return Fifo(NOT_SET_UP, False, recovered is not None and self._witness is not None)
 
     def forgetting(self) -> Work | None:
         """What lets go of all this; None where it is so little that it may go at once."""
@@ -189,33 +223,36 @@ class NodeReplayer(Replayer):
             return
         fifo = self.machines.get(group.id)
         if fifo is None:
-            fifo = Fifo(NOT_SET_UP, False)
+            fifo = self._new_machine(recovered)
             self.machines[group.id] = fifo
         self.clean[group.id] = False
-        replay(fifo, batch)
+        replay(fifo, batch, None if recovered is None else self._witness)
         if batch.count > 0:
             messages, size = self.seen.get(group.id, (0, 0))
             self.seen[group.id] = (messages + int(batch.count), size + int(batch.payload_size))
 
 
-def replay(fifo: Fifo, batch: Batch) -> None:
+def replay(fifo: Fifo, batch: Batch, witness: Witness | None = None) -> None:
     """Apply an entry of the log at recovery, exactly as it was applied at first.
 
-    Its effects are dropped: they were for who was there then.
+    Its effects go to a witness, if there is one: those whom they were for are gone.
     """
+    effects = NO_EFFECTS
     if batch.session == RAFT_SESSION:
         closed = closed_sessions(batch)
         if not closed:
             # What Raft has to say for itself is no entry of the machine, and takes it no further.
             return
-        close_sessions(fifo, closed, batch.stamp_ms, are_lost(batch))
+        effects = close_sessions(fifo, closed, batch.stamp_ms, are_lost(batch))
     elif batch.kind == KIND_COMMAND:
         start = batch.payload_at
         command = Encoded(batch.payload, start, start + batch.payload_size)
-        fifo.apply(Meta(batch.stamp_ms, batch.session), command)
+        effects = fifo.apply(Meta(batch.stamp_ms, batch.session), command)[1]
     else:
         messages = Enqueue(batch.first, batch.count, batch.payload_size, batch.life_ms, batch.facts)
         fifo.apply(Meta(batch.stamp_ms, batch.session), messages)
         if batch.kind == KIND_TRANSIENT:
             fifo.transient.push(batch.first, batch.first + batch.count - 1)
-    fifo.dispatch()
+    dispatched = fifo.dispatch()
+    if witness is not None:
+        witness.applied(batch, effects, dispatched)

@@ -75,6 +75,14 @@ class SessionQueue(TableQueue):
         assert group is not None, "a quorum queue has its group before it is used"
         return group
 
+    def log_ms(self) -> i64:
+        """The time of the newest entry; if this node leads, that of the next one."""
+        now_ms: i64 = self.fifo.now_ms
+        group = self.group
+        if group is not None and group.leads():
+            return max(now_ms, group.stamp_ms())
+        return now_ms
+
     def _session(self) -> i64:
         return 0 if self.group is None else self.group.session()
 

@@ -96,6 +96,19 @@ class TableQueue(LoggedQueue):
         """Answer when this node has everything that was there before, on whatever node."""
         self.ask(b"", waiter)
 
+    @abstractmethod
+    def log_ms(self) -> i64:
+        """The time of the queue's log, as far as it is known here: milliseconds since 1970."""
+
+    def next_ready(self) -> i64:
+        """The message that is handed out next; the number of the next that comes if none is."""
+        ready = self.fifo.ready
+        return ready.head().first if ready.count > 0 else self.fifo.next_message
+
+    def ready_bytes(self) -> i64:
+        """What the messages take that are ready."""
+        return self.fifo.ready.bytes
+
     # Groups of readers.
 
     def acquire(self, group: str, lease_ms: i64, kept: bool, waiter: PendingReply) -> None:

@@ -44,7 +44,7 @@ from warren.spark.queue_rows import Drain, DrainedBatch, Place
 
 VERSION: Final = 1
 MANIFEST: Final = "_manifest"
-_IDENTITY: Final = "_archive.json"
+IDENTITY: Final = "_archive.json"
 
 #: Rows and bytes of a row group, whichever comes first: it is in memory until it is written, and
 #: memory that is asked for anew costs more than what larger groups save.
@@ -55,7 +55,8 @@ _GROUP_BYTES: Final = 16 * 1024 * 1024
 _REPEATING: Final = (
     *("key", "topic", "partition", "timestampType", "exchange", "content_type"),
     *("content_encoding", "type", "app_id", "user_id", "reply_to", "priority", "delivery_mode"),
-    "properties_raw",
+    *("properties_raw", "vhost", "incarnation", "state", "reason", "acquired_count"),
+    "delivery_count",
 )
 
 _POLL_SECONDS: Final = 0.2
@@ -158,7 +159,7 @@ class QueueArchive:
         Raises:
             NotArchived: The folder is of another queue, or of a later release.
         """
-        file = self._folder / _IDENTITY
+        file = self._folder / IDENTITY
         if not file.exists():
             # A group that was never there: numbers of its checkouts are names of files here.
             with Drain(self._queue, "archive", self._uri, None, {}, self._connect) as drain:
@@ -180,6 +181,11 @@ class QueueArchive:
             raise NotArchived(
                 f"{self._folder} is the archive of queue {found.get('queue')!r}, not of "
                 f"{self._queue!r}"
+            )
+        if "directory" in found:
+            raise NotArchived(
+                f"{self._folder} has what was rescued from {found['directory']}; archive into a "
+                "folder of its own"
             )
         return str(found["group"]), int(found["incarnation"])
 
@@ -234,31 +240,44 @@ class QueueArchive:
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir()
         attempt = staging / f"{uuid.uuid4().hex}.parquet"
-        dictionary = [name for name in batch.schema.names if name in _REPEATING]
-        with pq.ParquetWriter(
-            attempt,
-            batch.schema,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=dictionary,
-        ) as writer:
-            rows = 0
-            for group in _grouped(batch.read()):
-                writer.write_table(group, row_group_size=_GROUP_ROWS)
-                rows += group.num_rows
-                tell(done._replace(rows=done.rows + rows))
+        for rows in write_rows(attempt, batch.schema, batch.read()):
+            tell(done._replace(rows=done.rows + rows))
         drain.check()
         publish(attempt, file)
         attempt.unlink()
 
     def _publish(self, file: Path, content: dict[str, Any]) -> None:
         """Have a file of JSON, unless it is there."""
-        staging = self._folder / STAGING
-        staging.mkdir(exist_ok=True)
-        attempt = staging / f"{uuid.uuid4().hex}.json"
-        attempt.write_text(json.dumps(content) + "\n", encoding="utf-8")
-        publish(attempt, file)
-        attempt.unlink(missing_ok=True)
+        publish_json(self._folder, file, content)
+
+
+def write_rows(file: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    """Write record batches into a new Parquet file; says every now and then how many rows it has.
+
+    It is whole when nothing more is said.
+    """
+    with pq.ParquetWriter(
+        file,
+        schema,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=[name for name in schema.names if name in _REPEATING],
+    ) as writer:
+        rows = 0
+        for group in _grouped(batches):
+            writer.write_table(group, row_group_size=_GROUP_ROWS)
+            rows += group.num_rows
+            yield rows
+
+
+def publish_json(folder: Path, file: Path, content: dict[str, Any]) -> None:
+    """Have a file of JSON in an archive, unless it is there."""
+    staging = folder / STAGING
+    staging.mkdir(exist_ok=True)
+    attempt = staging / f"{uuid.uuid4().hex}.json"
+    attempt.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    publish(attempt, file)
+    attempt.unlink(missing_ok=True)
 
 
 class ArchivedBatch(NamedTuple):
@@ -298,7 +317,7 @@ def archived_batches(folder: str | Path, after: int = 0) -> Iterator[ArchivedBat
         NotArchived: The folder is no archive of a queue, or of a later release.
     """
     folder = Path(folder).absolute()
-    archive_identity(folder)
+    _read_json(folder / IDENTITY)
     for number in sorted(number for number in _manifests(folder) if number > after):
         said = _read_json(folder / MANIFEST / f"{number:010d}.json")
         file = folder / str(said["file"])
@@ -343,7 +362,7 @@ def archive_identity(folder: str | Path) -> tuple[str, int]:
     Raises:
         NotArchived: The folder is no archive of a queue, or of a later release.
     """
-    found = _read_json(Path(folder) / _IDENTITY)
+    found = _read_json(Path(folder) / IDENTITY)
     return str(found["queue"]), int(found["incarnation"])
 
 

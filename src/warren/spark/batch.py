@@ -1,4 +1,4 @@
-"""`spark.read.format("warren")`: a look at a queue, which takes nothing."""
+"""`spark.read.format("warren")`: a look at queues, which takes nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from warren.spark.bounds import messages_within
 from warren.spark.broker import Connect
 from warren.spark.calling import PatientCaller
 from warren.spark.options import ReadOptions
-from warren.spark.partition import plan, read
+from warren.spark.partition import Share, plan, read
+from warren.spark.subscription import Subscription
 
 
 class QueueReader(DataSourceReader):
@@ -30,7 +31,9 @@ class QueueReader(DataSourceReader):
         options = self._options
         caller = PatientCaller(options.uris, options.retry_seconds, self._connect)
         try:
-            return plan(options, messages_within(caller, options))
+            queues = Subscription(options, caller).names()
+            shares = [Share(queue, messages_within(caller, options, queue)) for queue in queues]
+            return plan(options, shares)
         finally:
             caller.close()
 

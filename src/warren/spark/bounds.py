@@ -13,12 +13,11 @@ from warren.spark.options import Bound, ReadOptions
 from warren.spark.records import parse
 
 
-def messages_within(caller: PatientCaller, options: ReadOptions) -> Runs:
-    """The messages that are ready now, between the bounds of a batch query."""
-    queue = options.queue
+def messages_within(caller: PatientCaller, options: ReadOptions, queue: str) -> Runs:
+    """The messages of a queue that are ready now, between the bounds of a batch query."""
     runs = caller.call(lambda tables: tables.status(queue)).runs
-    first = first_beyond(caller, queue, runs, options.start)
-    return cut_runs(runs, first, first_beyond(caller, queue, runs, options.end))
+    first = first_beyond(caller, queue, runs, options.start.of(queue))
+    return cut_runs(runs, first, first_beyond(caller, queue, runs, options.end.of(queue)))
 
 
 def cut_runs(runs: Runs, first: int, behind: int) -> Runs:
@@ -38,7 +37,7 @@ def first_beyond(tables: Reads, queue: str, runs: Runs, bound: Bound) -> int:
     low, high = min(runs)[0], max(runs)[1] + 1
     while low < high:
         middle = (low + high) // 2
-        found, stamp = _next_stamp(tables, queue, middle, high - 1)
+        found, stamp = next_stamp(tables, queue, middle, high - 1)
         if found >= 0 and stamp < bound.stamp_ms:
             low = found + 1
         else:
@@ -46,7 +45,7 @@ def first_beyond(tables: Reads, queue: str, runs: Runs, bound: Bound) -> int:
     return low
 
 
-def _next_stamp(tables: Reads, queue: str, first: int, last: int) -> tuple[int, int]:
+def next_stamp(tables: Reads, queue: str, first: int, last: int) -> tuple[int, int]:
     """The first message of a range that there still is, and when the broker took it.
 
     Returns:

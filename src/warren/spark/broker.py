@@ -7,15 +7,18 @@ tested against a broker in memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from warren.client import Channel, ChannelException
 from warren.client import connect as connect_client
 from warren.client.messages import Returned
 from warren.client.table import (
     Acquired,
+    Backlog,
     Batches,
     Checkout,
+    Held,
+    Names,
     OpenCheckout,
     Retaken,
     Runs,
@@ -55,6 +58,12 @@ class TableCalls(Protocol):
 
     def identify(self, queue: str) -> int: ...
 
+    def held(self, queue: str, group: str) -> Held: ...
+
+    def backlog(self, queue: str, group: str = "") -> Backlog: ...
+
+    def queues(self, known: int = 0) -> Names: ...
+
 
 class Reads(Protocol):
     """The one call of these that tasks make."""
@@ -88,6 +97,9 @@ class Session(NamedTuple):
     close: Callable[[], None]
     open: Callable[[], Channel]
 
+
+#: By which older brokers answer a method that they do not know.
+_UNKNOWN_METHOD: Final = (502, 503, 540)
 
 Connect = Callable[[str], Session]
 """Opens a session at a URI; raises `BrokerError` or `OSError`."""
@@ -131,12 +143,18 @@ def is_unknown_group(error: BaseException) -> bool:
     return isinstance(error, ChannelException) and error.code == 406 and text in error.text
 
 
+def is_unknown_method(error: BaseException) -> bool:
+    """Whether the broker is too old to know what it was asked."""
+    return refusal_code(error) in _UNKNOWN_METHOD
+
+
 def refusal_code(error: BaseException) -> int:
     """The code by which a broker refused a call; 0 for what is no refusal."""
     return int(getattr(error, "code", 0)) if isinstance(error, BrokerError) else 0
 
 
 __all__ = [
+    "Backlog",
     "BrokerAway",
     "CheckpointLost",
     "Connect",
@@ -154,5 +172,6 @@ __all__ = [
     "connect",
     "is_fenced",
     "is_unknown_group",
+    "is_unknown_method",
     "refusal_code",
 ]

@@ -18,10 +18,18 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from warren.errors import BrokerError, ConfigError
+from warren.spark.options import INCARNATION
 
 #: How long a look for a commit waits before the next, at first and at most.
 _PAUSE: Final = 0.02
 _PAUSE_MAX: Final = 0.5
+
+#: Queues that a text names.
+_SHOWN_MAX: Final = 5
+
+
+Offset = dict[str, Any]
+"""A source's offset, as Spark's checkpoint has it."""
 
 
 class Place(NamedTuple):
@@ -36,12 +44,37 @@ class Place(NamedTuple):
     incarnation: int
 
 
-def place_in(offset: dict[str, Any], queue: str) -> Place | None:
-    """What a source's offset says of a queue; None if it is of another one."""
+Places = dict[str, Place]
+"""How far a checkpoint has come in each queue."""
+
+
+def offset_of(places: Places) -> Offset:
+    """The offset that says so."""
+    offset: Offset = {}
+    for queue, place in places.items():
+        offset[queue] = place.number
+        if place.incarnation:
+            offset[queue + INCARNATION] = place.incarnation
+    return offset
+
+
+def places_in(offset: Offset) -> Places:
+    """What an offset says of all its queues."""
+    incarnations = {
+        name
+        for name in offset
+        if name.endswith(INCARNATION) and name[: -len(INCARNATION)] in offset
+    }
+    found = {name: place_in(offset, name) for name in offset if name not in incarnations}
+    return {name: place for name, place in found.items() if place is not None}
+
+
+def place_in(offset: Offset, queue: str) -> Place | None:
+    """What an offset says of one queue; None if it is of others."""
     number = offset.get(queue)
     if not isinstance(number, int):
         return None
-    incarnation = offset.get(f"{queue}#incarnation", 0)
+    incarnation = offset.get(queue + INCARNATION, 0)
     return Place(number, incarnation if isinstance(incarnation, int) else 0)
 
 
@@ -67,23 +100,39 @@ def _newest(log: Path) -> int | None:
 
 
 def _end_of(checkpoint: Path, batch: int, queue: str) -> Place:
+    """Where a batch ends in a queue: by the first of its sources, if several read that."""
+    places = [place_in(offset, queue) for offset in _offsets_of(checkpoint, batch)]
+    found = [place for place in places if place is not None]
+    if not found:
+        raise ConfigError(f"{checkpoint} is no checkpoint of a query of queue {queue!r}")
+    return min(found)
+
+
+def _offsets_of(checkpoint: Path, batch: int) -> list[Offset]:
+    """The offsets at which a batch ends, of each source."""
     file = checkpoint / "offsets" / str(batch)
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} cannot be read: {error}") from None
-    found = []
+    found: list[Offset] = []
     for line in lines[2:]:
         try:
             offset = json.loads(line)
         except ValueError:
             continue
-        place = place_in(offset, queue) if isinstance(offset, dict) else None
-        if place is not None:
-            found.append(place)
-    if not found:
-        raise ConfigError(f"{checkpoint} is no checkpoint of a query of queue {queue!r}")
-    return min(found)
+        if isinstance(offset, dict):
+            found.append(offset)
+    return found
+
+
+def shown(offset: Offset) -> str:
+    """An offset in words, as the subject of a sentence whose verb is to follow."""
+    named = [f"{place.number} of queue {name!r}" for name, place in places_in(offset).items()]
+    more = f" and of {len(named) - _SHOWN_MAX} queues more" if len(named) > _SHOWN_MAX else ""
+    if len(named) == 1:
+        return f"checkout {named[0]} is"
+    return f"checkouts {', '.join(named[:_SHOWN_MAX])}{more} are"
 
 
 class CommitWatch:
@@ -92,7 +141,7 @@ class CommitWatch:
     One thread looks into the checkpoint, while a batch is under way and not else.
     """
 
-    def __init__(self, checkpoint: Path, queue: str, settle: Callable[[Place], None]) -> None:
+    def __init__(self, checkpoint: Path, settle: Callable[[Offset], None]) -> None:
         """Remember what to do; nothing is looked at yet.
 
         Args:
@@ -100,14 +149,13 @@ class CommitWatch:
                 next trigger.
         """
         self._checkpoint = checkpoint
-        self._queue = queue
         self._settle = settle
         self._changed = threading.Condition()
-        self._awaited: Place | None = None
+        self._awaited: Offset | None = None
         self._stopped = False
         self._thread: threading.Thread | None = None
 
-    def expect(self, end: Place) -> None:
+    def expect(self, end: Offset) -> None:
         """A batch that ends here was planned: settle it when it is committed."""
         with self._changed:
             self._awaited = end
@@ -135,8 +183,7 @@ class CommitWatch:
                     self._settle(awaited)
             except (BrokerError, OSError) as error:
                 print(
-                    f"warren: checkout {awaited.number} of queue {self._queue!r} is settled at the "
-                    f"query's next trigger only: {error}",
+                    f"warren: {shown(awaited)} settled at the query's next trigger only: {error}",
                     file=sys.stderr,
                     flush=True,
                 )
@@ -144,7 +191,7 @@ class CommitWatch:
                 if self._awaited == awaited:
                     self._awaited = None
 
-    def _is_committed(self, awaited: Place) -> bool:
+    def _is_committed(self, awaited: Offset) -> bool:
         """Wait for the commit of the batch that is under way; false if it is none to wait for.
 
         Spark logs a batch's offset before it plans it, so in the query's own checkpoint it is the
@@ -154,7 +201,7 @@ class CommitWatch:
             ConfigError: This is not the query's own checkpoint.
         """
         batch = _newest(self._checkpoint / "offsets")
-        if batch is None or _end_of(self._checkpoint, batch, self._queue) != awaited:
+        if batch is None or awaited not in _offsets_of(self._checkpoint, batch):
             raise ConfigError(f"option checkpointLocation is not of this query: {self._checkpoint}")
         commit = self._checkpoint / "commits" / str(batch)
         pause = _PAUSE
@@ -166,5 +213,5 @@ class CommitWatch:
             pause = min(pause * 2, _PAUSE_MAX)
         return True
 
-    def _moved_on(self, awaited: Place) -> bool:
+    def _moved_on(self, awaited: Offset) -> bool:
         return self._stopped or self._awaited != awaited

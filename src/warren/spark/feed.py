@@ -117,32 +117,43 @@ def arrow_schema(explode: bool = False) -> pa.Schema:
     return pa.schema([pa.field(name, kinds[kind]) for name, kind in columns(explode)])
 
 
-def events(blocks: DataFrame, explode: bool = False) -> DataFrame:
+def events(blocks: DataFrame, explode: bool = False, skip_foreign: bool = False) -> DataFrame:
     """What messages of a feed's queue say, for batch and for streaming queries.
 
     Args:
         blocks: Rows of the source, of which `value` is looked at.
         explode: Whether each message of a run has a row of its own.
+        skip_foreign: Whether messages that are no blocks are passed over; else the query fails.
     """
 
     def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for value in batch.column(0):
-                yield decode(value.as_py(), explode)
+            yield from _decoded((value.as_py() for value in batch.column(0)), explode, skip_foreign)
 
     return blocks.select("value").mapInArrow(decoded, spark_schema(explode))
 
 
-def table(values: Iterable[bytes], explode: bool = False) -> pa.Table:
-    """What the bodies of a feed's messages say, as one table of Arrow.
+def table(values: Iterable[bytes], explode: bool = False, skip_foreign: bool = False) -> pa.Table:
+    """What the bodies of a feed's messages say, as one table of Arrow; the rest is as in `events`.
 
     Raises:
         FeedError: One of them is no block.
     """
     import pyarrow as pa
 
-    batches = [decode(value, explode) for value in values]
+    batches = list(_decoded(values, explode, skip_foreign))
     return pa.Table.from_batches(batches, schema=arrow_schema(explode))
+
+
+def _decoded(
+    values: Iterable[bytes], explode: bool, skip_foreign: bool
+) -> Iterator[pa.RecordBatch]:
+    for value in values:
+        try:
+            yield decode(value, explode)
+        except FeedError:
+            if not skip_foreign:
+                raise
 
 
 def decode(value: bytes, explode: bool = False) -> pa.RecordBatch:

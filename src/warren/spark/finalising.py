@@ -10,9 +10,10 @@ of a chunk follows from the decisions alone:
 
 The broker carries out a transaction that has come, whatever becomes of the client, and returns the
 chunk of one that has not. So rows are moved once, whenever the driver is killed, and by however
-many drivers at the same time. The decision of a batch is never changed: each has a number, and of
-two with the same number the first in the queue counts. A batch up to the newest decided one is
-known already, and the attempts that come with it are dropped.
+many drivers at the same time. A node that dies may leave a transaction half done: of a chunk that
+comes back, the rows are left out that are in their queue (`moved`). The decision of a batch is
+never changed: each has a number, and of two with the same number the first in the queue counts. A
+batch up to the newest decided one is known already, and the attempts that come with it are dropped.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from warren.errors import BrokerError
 from warren.queue_types import QUORUM, X_DELIVERY_LIMIT, X_MAX_LENGTH
 from warren.spark.broker import Connect, Session, Unconfirmed
 from warren.spark.calling import PatientCaller, is_passing
+from warren.spark.moved import MovedRows
 from warren.spark.options import WriteOptions
 from warren.spark.outgoing import Outgoing
 from warren.spark.reading import read_rows
@@ -54,6 +56,9 @@ _QUIET_SECONDS: Final = 2.0
 
 #: So long chunks are waited for that have to be there: another driver may be about to return them.
 _MISSING_SECONDS: Final = 30.0
+
+#: So long chunks are waited for that a node had when it died: they return when it is given up.
+_RETURN_SECONDS: Final = 120.0
 
 
 class Decision(NamedTuple):
@@ -110,19 +115,26 @@ def finalise(
         BrokerError: The broker refused, or was away for as long as there was leave to try.
     """
     caller = PatientCaller(options.uris, options.retry_seconds, connect)
+    looking = PatientCaller(options.uris, options.retry_seconds, connect)
+    moved = MovedRows(sink, batch, looking)
+    missing: set[tuple[bytes, int]] = set()
     try:
         while True:
+            mover: _Mover | None = None
             try:
                 session = caller.connected()
                 declare_stage(session.open(), sink, lasting)
                 decision, ours = decide(caller, session, attempts, sink, batch)
-                missing: set[tuple[bytes, int]] = set()
+                quiet = _QUIET_SECONDS
                 if ours:
                     for one in attempts:
                         missing |= {(one.attempt, number) for number in range(one.chunks)}
-                quiet = min(options.retry_seconds, _MISSING_SECONDS) if ours else _QUIET_SECONDS
-                _Mover(session, sink, decision, options).move(missing, ours, quiet)
-                if missing:
+                    quiet = min(options.retry_seconds, _MISSING_SECONDS)
+                elif missing:
+                    quiet = min(options.retry_seconds, _RETURN_SECONDS)
+                mover = _Mover(session, sink, decision, moved, options)
+                mover.move(missing, ours, quiet)
+                if missing and ours:
                     raise BrokerError(
                         f"{len(missing)} chunks of batch {batch} are not in queue "
                         f"{stage_queue(sink)!r}: another driver, or something else, took them"
@@ -131,8 +143,12 @@ def finalise(
             except (BrokerError, OSError) as error:
                 if not is_passing(error):
                     raise
-                caller.disconnect()  # What was under way may have been moved: all that is left is.
+                if mover is not None:
+                    # It may have been moved; the others have to come.
+                    missing.discard(mover.under_way)
+                caller.disconnect()
     finally:
+        looking.close()
         caller.close()
 
 
@@ -187,12 +203,23 @@ def _newest(caller: PatientCaller, queue: str) -> Decision:
 
 
 class _Mover:
-    """Moves chunks, each by one transaction, on a connection that is its own."""
+    """Moves chunks, each by one transaction, on a connection that is its own.
+
+    Attributes:
+        under_way: The chunk whose transaction was begun last.
+    """
 
     def __init__(
-        self, session: Session, sink: str, decision: Decision, options: WriteOptions
+        self,
+        session: Session,
+        sink: str,
+        decision: Decision,
+        moved: MovedRows,
+        options: WriteOptions,
     ) -> None:
         self._session = session
+        self._moved = moved
+        self.under_way: tuple[bytes, int] = (b"", 0)
         self._queue = stage_queue(sink)
         self._decision = decision
         self._mandatory = options.mandatory
@@ -203,7 +230,8 @@ class _Mover:
 
         Args:
             missing: Chunks that have to come; those that came are taken out.
-            known: Whether these are all; else there is nothing left when nothing came for so long.
+            known: Whether these are all; else there is nothing left when nothing came for long.
+            quiet_seconds: How long nothing may come before those that are missing are given up.
         """
         channel = self._channel
         channel.tx_select()
@@ -216,15 +244,16 @@ class _Mover:
             if not deliveries:
                 if not waiting and self._is_empty():
                     break
-                if time.monotonic() - last > (quiet_seconds if waiting else _QUIET_SECONDS):
+                if time.monotonic() - last > (quiet_seconds if missing else _QUIET_SECONDS):
                     break
                 continue
             (delivery,) = deliveries
             chunk = decode_chunk(delivery.body)
             if chunk.batch > self._decision.batch:
                 break  # Another driver is further; it returns, and is for that one.
+            self.under_way = (chunk.attempt, chunk.number)
             if self._decision.counts(chunk.attempt):
-                for row in chunk.rows:
+                for row in self._to_publish(chunk, known, delivery.redelivered):
                     channel.publish(
                         row.exchange, row.key, row.body, row.properties, self._mandatory
                     )
@@ -236,6 +265,15 @@ class _Mover:
             last = time.monotonic()
         channel.cancel(tag)
         channel.close()
+
+    def _to_publish(self, chunk: RowChunk, known: bool, redelivered: bool) -> list[Outgoing]:
+        """The rows of a chunk that are not where they belong."""
+        if redelivered:
+            return self._moved.left(chunk)
+        if known and chunk.batch == self._decision.batch:
+            for queue in {row.key for row in chunk.rows if row.exchange == ""}:
+                self._moved.begin(queue)
+        return chunk.rows
 
     def _is_empty(self) -> bool:
         """Whether nothing is left to be delivered, but for what is here already."""

@@ -20,31 +20,28 @@ committed it. Nothing is settled when a query stops.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from warren.errors import BrokerError
 from warren.spark.broker import (
-    Connect,
+    Backlog,
     Fenced,
     OpenCheckout,
     RowsLost,
-    Status,
     TableCalls,
     is_fenced,
     is_unknown_group,
+    is_unknown_method,
     refusal_code,
 )
 from warren.spark.calling import PatientCaller
 from warren.spark.checkpoint import Place
+from warren.spark.leases import LeaseKeeper
 from warren.spark.options import UNBOUNDED, ReadOptions
 
 T = TypeVar("T")
-
-#: How many times a lease is renewed in its own length, so that one failed try does no harm.
-_RENEWALS: Final = 3
 
 #: How long an idle query may go without finding out that it was fenced.
 _LOOK_SECONDS: Final = 5.0
@@ -54,48 +51,80 @@ _PAUSE: Final = 0.05
 _PAUSE_MAX: Final = 1.0
 
 
-#: By which older brokers answer a method that they do not know.
-_UNKNOWN_METHOD: Final = (502, 503, 540)
-
 #: Stretches of messages that a text names.
 _NAMED_MAX: Final = 20
 
 
-def check_epoch(caller: PatientCaller, options: ReadOptions, epoch: int) -> None:
+class Taken(NamedTuple):
+    """A checkout that a group has: its place, and how many messages and bytes are in it."""
+
+    place: Place
+    rows: int
+    size_bytes: int
+
+
+class Lag(NamedTuple):
+    """How far a group is behind in its queue.
+
+    Attributes:
+        settled: Its last settled checkout.
+        next: The number the next message will get.
+        rows: Messages that are ready.
+        size_bytes: What those take; -1 where the broker is too old to tell.
+        seconds: For how long the one of them that comes next has been in the queue; likewise.
+    """
+
+    settled: int
+    next: int
+    rows: int
+    size_bytes: int
+    seconds: int
+
+
+def check_epoch(caller: PatientCaller, options: ReadOptions, queue: str, epoch: int) -> None:
     """See, without a reader, whether a group is still in an epoch: settling nothing says so.
 
     Raises:
         Fenced: Another query has the group.
     """
     try:
-        caller.call(lambda tables: tables.settle(options.queue, options.group, epoch, 0))
+        caller.call(lambda tables: tables.settle(queue, options.group, epoch, 0))
     except BrokerError as error:
         if not is_fenced(error):
             raise
         raise Fenced(
-            f"another query took over group {options.group!r} of queue {options.queue!r}"
+            f"another query took over group {options.group!r} of queue {queue!r}"
         ) from error
 
 
 class GroupReader:
     """One group of one queue, acquired when it is first needed and kept until it is fenced.
 
-    Lives in the process that Spark runs for the source on the driver. Not for two threads, other
-    than its own that renews the lease.
+    Lives in the process that Spark runs for the source on the driver. Not for two threads, but for
+    those that renew the lease and settle what was committed.
     """
 
-    def __init__(self, options: ReadOptions, connect: Connect) -> None:
+    def __init__(
+        self,
+        options: ReadOptions,
+        queue: str,
+        caller: PatientCaller,
+        leases: LeaseKeeper,
+        pause_max: float = _PAUSE_MAX,
+    ) -> None:
         """Remember what to read; nothing is connected yet.
 
         Args:
-            connect: Opens a connection to a URI.
+            caller: Asks the broker; whoever made it closes it.
+            leases: Keeps the group's lease, if it has one.
+            pause_max: Seconds between two looks while nothing comes, at most.
         """
         self._options = options
-        self._queue = options.queue
+        self._queue = queue
         self._group = options.group
         self._strict = options.fail_on_data_loss
-        self._connect = connect
-        self._caller = PatientCaller(options.uris, options.retry_seconds, connect)
+        self._caller = caller
+        self._leases = leases
         self._incarnation: int | None = None
         self._epoch = 0
         self._settled = 0
@@ -103,8 +132,10 @@ class GroupReader:
         self._idle_until = 0.0
         self._look_at = 0.0
         self._pause = _PAUSE
-        self._seen: Status | None = None
-        self._stopped = threading.Event()
+        self._pause_max = pause_max
+        self._seen: Backlog | None = None
+        self._tells_backlog = True
+        self._head = (-1, 0)  # the message that was seen to come next, and when it came
 
     # --- what Spark asks ------------------------------------------------------------------------
 
@@ -114,7 +145,7 @@ class GroupReader:
 
     def settled(self) -> Place:
         """The last settled checkout: where a query without a checkpoint begins."""
-        return Place(self.status().settled, self.incarnation())
+        return Place(self.backlog().settled, self.incarnation())
 
     def incarnation(self) -> int:
         """Which queue of its name this is; 0 where the broker cannot tell."""
@@ -122,22 +153,46 @@ class GroupReader:
             try:
                 self._incarnation = self._call(lambda tables: tables.identify(self._queue))
             except BrokerError as error:
-                if refusal_code(error) not in _UNKNOWN_METHOD:
+                if not is_unknown_method(error):
                     raise
                 self._incarnation = 0
         return self._incarnation
 
-    def status(self) -> Status:
-        """The queue as it is, without touching it."""
-        self._seen = self._call(lambda tables: tables.status(self._queue, self._group))
+    def backlog(self) -> Backlog:
+        """What waits in the queue now; nothing is touched."""
+        if self._tells_backlog:
+            try:
+                self._seen = self._call(lambda tables: tables.backlog(self._queue, self._group))
+                return self._seen
+            except BrokerError as error:
+                if not is_unknown_method(error):
+                    raise
+                self._tells_backlog = False
+        old = self._call(lambda tables: tables.status(self._queue, self._group))
+        self._seen = Backlog(old.first, old.next, old.ready, -1, old.settled, 0)
         return self._seen
 
-    def lag(self) -> Status:
-        """The same for people, who do not mind a second."""
+    def lag(self) -> Lag:
+        """How far the group is behind, for people, who do not mind a second."""
         idle = self._seen is not None and time.monotonic() < self._look_at
-        return self._seen if idle and self._seen is not None else self.status()
+        seen = self._seen if idle and self._seen is not None else self.backlog()
+        seconds = -1 if seen.size_bytes < 0 else 0
+        if seen.size_bytes >= 0 and seen.ready > 0:
+            seconds = max(0, seen.now_ms - self._came_ms(seen.first, seen.now_ms)) // 1000
+        return Lag(seen.settled, seen.next, seen.ready, seen.size_bytes, seconds)
 
-    def take(self, start: Place, rows_max: int, bytes_max: int, up_to: int) -> Place | None:
+    def _came_ms(self, number: int, now_ms: int) -> int:
+        """When the broker took a message, in milliseconds since 1970; now if it has gone since."""
+        if self._head[0] != number:
+            from warren.spark.bounds import next_stamp  # what repairs groups needs no numpy
+
+            found, stamp_ms = next_stamp(self._caller, self._queue, number, number)
+            self._head = (number, stamp_ms if found == number else now_ms)
+        return self._head[1]
+
+    def take(
+        self, start: Place, rows_max: int, bytes_max: int, up_to: int, after: int = 0
+    ) -> Taken | None:
         """Settle what is processed, then take the next messages.
 
         Args:
@@ -145,6 +200,7 @@ class GroupReader:
             rows_max: Messages to take at most.
             bytes_max: Their bytes at most; one message is taken whatever its size.
             up_to: Take no message with a higher number.
+            after: The last checkout that was taken since `start`, if there is one.
 
         Returns:
             The checkout to process next; None if there is nothing.
@@ -154,7 +210,7 @@ class GroupReader:
             RowsLost: `start` is not a place this group can go on from.
         """
         self.settle(start)
-        after = start.number
+        after = max(after, start.number)
         if not self._is_ours(start) or after > self._newest:
             after = self._settled  # Nothing of this queue is behind a place of another one.
         # An idle query asks a hundred times a second. A checkout is a command in the broker's log
@@ -164,22 +220,22 @@ class GroupReader:
         if now < self._idle_until:
             if now < self._look_at:
                 return None
-            if self.status().ready == 0:
+            if self.backlog().ready == 0:
                 self._rest(now)
                 return None
-        number = self._call(
+        taken = self._call(
             lambda tables: tables.checkout(
                 self._queue, self._group, self._epoch, after, rows_max, bytes_max, up_to
             )
-        ).number
-        if number == after:
-            self._idle_until = now + _LOOK_SECONDS
+        )
+        if taken.number == after:
+            self._idle_until = now + max(_LOOK_SECONDS, self._pause_max)
             self._rest(now)
             return None
         self._idle_until = 0.0
         self._pause = _PAUSE
-        self._newest = max(self._newest, number)
-        return Place(number, self.incarnation())
+        self._newest = max(self._newest, taken.number)
+        return Taken(Place(taken.number, self.incarnation()), taken.messages, taken.size_bytes)
 
     def held(self, start: Place, end: Place) -> list[OpenCheckout]:
         """The checkouts after `start` up to `end`, as a logged batch names them.
@@ -226,23 +282,18 @@ class GroupReader:
             lambda tables: tables.settle(self._queue, self._group, self._epoch, self._settled)
         )
 
-    def settle_committed(self, up_to: Place) -> None:
-        """Settle in a thread of another, over a connection of its own and in one try.
+    def settle_committed(self, up_to: Place, caller: PatientCaller) -> None:
+        """Settle in a thread of another, by a connection of that.
 
         `settle` says so once more, which changes nothing.
 
         Raises:
             BrokerError: It could not be done; `settle` will.
         """
-        if not self._epoch or not self._is_ours(up_to):
-            return
-        caller = PatientCaller(self._options.uris, 0.0, self._connect)
-        try:
+        if self._epoch and self._is_ours(up_to) and up_to.number > self._settled:
             caller.call(
                 lambda tables: tables.settle(self._queue, self._group, self._epoch, up_to.number)
             )
-        finally:
-            caller.close()
 
     def give_back(self) -> None:
         """Put the messages of all open checkouts back where they were; their numbers are used up.
@@ -251,11 +302,6 @@ class GroupReader:
             Fenced: Another query has the group.
         """
         self._call(lambda tables: tables.release(self._queue, self._group, self._epoch))
-
-    def close(self) -> None:
-        """Stop renewing and disconnect. The open checkout stays open."""
-        self._stopped.set()
-        self._caller.close()
 
     # --- the hold -------------------------------------------------------------------------------
 
@@ -271,8 +317,7 @@ class GroupReader:
         acquired = self._call(lambda tables: tables.acquire(self._queue, self._group, lease_ms))
         self._epoch, self._settled = acquired
         if lease_ms:
-            name = f"warren lease {self._group}"
-            threading.Thread(target=self._renew, name=name, daemon=True).start()
+            self._leases.keep(self._renew)
         if not self._is_ours(start):
             if self._strict:
                 raise self._lost("the queue was deleted and made anew since the checkpoint")
@@ -306,10 +351,9 @@ class GroupReader:
                 lambda tables: tables.retake(self._queue, self._group, self._epoch, number)
             )
         except BrokerError as error:
-            code = refusal_code(error)
-            if code in _UNKNOWN_METHOD:
+            if is_unknown_method(error):
                 return "its lease ran out, and the broker is too old to take its messages again"
-            if code != 406:
+            if refusal_code(error) != 406:
                 raise
             return f"it cannot be taken again: {error}"
         if retaken.rows:
@@ -336,24 +380,11 @@ class GroupReader:
     def _rest(self, now: float) -> None:
         """Nothing is there: look again in a while, and a longer one each time."""
         self._look_at = now + self._pause
-        self._pause = min(self._pause * 2, _PAUSE_MAX)
+        self._pause = min(self._pause * 2, self._pause_max)
 
-    def _renew(self) -> None:
-        """Keep the lease while a batch takes its time: settle what is settled, over and over."""
-        while not self._stopped.wait(self._options.lease_ms / 1000 / _RENEWALS):
-            caller = PatientCaller(self._options.uris, 0.0, self._connect)
-            try:
-                caller.call(
-                    lambda tables: tables.settle(
-                        self._queue, self._group, self._epoch, self._settled
-                    )
-                )
-            except BrokerError as error:
-                if is_fenced(error) or is_unknown_group(error):
-                    return
-                # Else the next turn comes well before the lease ends.
-            finally:
-                caller.close()
+    def _renew(self, tables: TableCalls) -> None:
+        """Settle what is settled, which keeps the lease; called in the thread that keeps it."""
+        tables.settle(self._queue, self._group, self._epoch, self._settled)
 
     def _lost(self, what: str) -> RowsLost:
         return RowsLost(

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from warren.client.uri import parse_uri
 from warren.errors import ConfigError
-from warren.spark.schema import COLUMNS
+from warren.spark.schema import COLUMNS, OFFLINE_COLUMNS
 
 #: Where a broker on the same machine answers.
 URI_DEFAULT: Final = "amqp://guest:guest@localhost:5672/"
@@ -40,10 +40,12 @@ _LOGIN: Final = {"amqp.user", "amqp.password"}
 _TLS: Final = {"amqp.cacertfile", "amqp.certfile", "amqp.keyfile", "amqp.verify"}
 _CONNECTION: Final = {"amqp.uri", "retrytimeout"} | _LOGIN | _TLS
 _TABLE: Final = {"columns", "includeheaders", "includevalue"}
+_QUEUES: Final = ("subscribe", "subscribepattern", "assign")
 _BATCH: Final = (
     _CONNECTION
     | _TABLE
-    | {"subscribe", "mode", "minpartitions", "maxrecordsperpartition", "arrowbatchrows"}
+    | set(_QUEUES)
+    | {"mode", "minpartitions", "maxrecordsperpartition", "arrowbatchrows"}
 )
 #: Where a batch query begins and ends.
 _BOUNDS: Final = {"startingoffsets", "startingtimestamp", "endingoffsets", "endingtimestamp"}
@@ -56,10 +58,16 @@ _STREAM: Final = _BATCH | {
     "newcheckpoint",
     "checkpointlocation",
 }
+#: How a data directory is read that no broker uses.
+_OFFLINE: Final = _TABLE | {
+    *("datadirectory", "subscribe", "vhost", "includegone"),
+    *("minpartitions", "maxrecordsperpartition", "arrowbatchrows"),
+}
 _WRITE: Final = _CONNECTION | {"topic", "exchange", "mandatory", "delivery", "sinkid", "batchid"}
 
 #: The names as they are documented, for error messages.
 _SPELLING: Final = {
+    "subscribepattern": "subscribePattern",
     "groupid": "groupId",
     "maxoffsetspertrigger": "maxOffsetsPerTrigger",
     "maxbytespertrigger": "maxBytesPerTrigger",
@@ -79,7 +87,12 @@ _SPELLING: Final = {
     "startingtimestamp": "startingTimestamp",
     "endingoffsets": "endingOffsets",
     "endingtimestamp": "endingTimestamp",
+    "datadirectory": "dataDirectory",
+    "includegone": "includeGone",
 }
+
+#: What a queue's incarnation is kept under in a checkpoint, behind the queue's name.
+INCARNATION: Final = "#incarnation"
 
 #: Added by Spark itself to what the query said.
 _FROM_SPARK: Final = {"checkpointlocation", "path"}
@@ -103,14 +116,33 @@ LATEST: Final = Bound(UNBOUNDED)
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """Where a batch query begins or ends in each of its queues.
+
+    Attributes:
+        rest: In those that `named` does not have.
+        named: By queue.
+    """
+
+    rest: Bound
+    named: Mapping[str, Bound] = field(default_factory=dict)
+
+    def of(self, queue: str) -> Bound:
+        """Where it begins or ends in one of them."""
+        return self.named.get(queue, self.rest)
+
+
+@dataclass(frozen=True)
 class ReadOptions:
-    """How a query reads a queue.
+    """How a query reads one or more queues.
 
     Attributes:
         uris: Broker, user and vhost; further ones are tried where one does not answer (`amqp.uri`,
             with the other options `amqp.*` in them).
         retry_seconds: How long a broker that does not answer is tried (`retryTimeout`).
-        queue: The queue to read (`subscribe`).
+        queues: The queues to read (`subscribe`, `assign`); none where `pattern` says.
+        pattern: A regular expression that the whole name of each queue matches which is read, of
+            those that there are at any time (`subscribePattern`); else empty.
         group: The group that the query checks messages out for (`groupId`); empty when browsing.
         rows_max: Rows a micro-batch takes at most (`maxOffsetsPerTrigger`).
         bytes_max: Bytes of messages a micro-batch takes at most (`maxBytesPerTrigger`).
@@ -134,7 +166,8 @@ class ReadOptions:
 
     uris: tuple[str, ...]
     retry_seconds: float
-    queue: str
+    queues: tuple[str, ...]
+    pattern: str
     group: str
     rows_max: int
     bytes_max: int
@@ -146,8 +179,37 @@ class ReadOptions:
     arrow_rows_max: int
     new_checkpoint: bool
     checkpoint: Path | None = None
-    start: Bound = EARLIEST
-    end: Bound = LATEST
+    start: Bounds = Bounds(EARLIEST)
+    end: Bounds = Bounds(LATEST)
+
+    @property
+    def queue(self) -> str:
+        """The queue of a reader that has a single one."""
+        (queue,) = self.queues
+        return queue
+
+
+@dataclass(frozen=True)
+class OfflineOptions:
+    """How a query reads the data directory of a node that does not run, or a copy of one.
+
+    Attributes:
+        directory: Where it lies, on each host that reads (`dataDirectory`).
+        queue: The queue to read, or None for all of them (`subscribe`).
+        vhost: The vhost whose queues are read, or None for all of them (`vhost`).
+        gone: Whether messages that left their queue are wanted, too, as far as files still have
+            them (`includeGone`).
+        partitions_min, partition_rows_max, columns, arrow_rows_max: As in `ReadOptions`.
+    """
+
+    directory: str
+    queue: str | None
+    vhost: str | None
+    gone: bool
+    partitions_min: int
+    partition_rows_max: int
+    columns: tuple[str, ...]
+    arrow_rows_max: int
 
 
 @dataclass(frozen=True)
@@ -223,11 +285,47 @@ class _Options:
                 return int(digits) * factor
         raise _bad(name, value, "a time such as 90s, 30m or 2h, or 0 for no end")
 
-    def bound(self, kind: str, queue: str, default: str) -> Bound:
+    def subscription(self) -> tuple[tuple[str, ...], str]:
+        """The queues to read, or else the pattern of their names."""
+        given = [name for name in _QUEUES if self._values.get(name)]
+        if not given:
+            raise ConfigError(
+                "option 'subscribe' is required: the names of the queues to read, with commas "
+                "between; or 'assign', which has them as JSON, or 'subscribePattern'"
+            )
+        if len(given) > 1:
+            both = " and ".join(repr(_SPELLING.get(name, name)) for name in given)
+            raise ConfigError(f"options {both} exclude each other")
+        (option,) = given
+        value = self._values[option]
+        if option == "subscribepattern":
+            try:
+                re.compile(value)
+            except re.error as error:
+                raise _bad(option, value, f"a regular expression ({error})") from None
+            return (), value
+        names = [name.strip() for name in value.split(",")]
+        if option == "assign":
+            example = json.dumps({"orders": [0], "returns": [0]})
+            try:
+                found = json.loads(value)
+            except ValueError:
+                found = None
+            if not isinstance(found, dict) or any(parts != [0] for parts in found.values()):
+                raise _bad(option, value, f"JSON such as {example}: a queue has the partition 0")
+            names = list(found)
+        if not names or not all(names) or len(set(names)) < len(names):
+            raise _bad(option, value, "names of queues, each once, with commas between")
+        if len(names) > 1 and any(name.endswith(INCARNATION) for name in names):
+            raise ConfigError(f"a queue whose name ends with {INCARNATION} is read by itself alone")
+        return tuple(names), ""
+
+    def bounds(self, kind: str, queues: Sequence[str], default: str) -> Bounds:
         """Where a query begins or ends, as offsets or as a time.
 
         Args:
             kind: `starting` or `ending`.
+            queues: Those that are read; empty where a pattern says.
             default: The word that says so, and is the only one that does for this kind.
         """
         offsets = self._values.get(f"{kind}offsets")
@@ -238,20 +336,26 @@ class _Options:
         if stamp is not None:
             if not stamp.isascii() or not stamp.isdigit() or int(stamp) > UNBOUNDED:
                 raise _bad(f"{kind}timestamp", stamp, "milliseconds since 1970")
-            return Bound(-1, int(stamp))
+            return Bounds(Bound(-1, int(stamp)))
         if offsets is None or offsets.lower() == default:
-            return standard
+            return Bounds(standard)
+        example = json.dumps({queue: {"0": 100} for queue in queues or ("orders",)})
+        wrong = _bad(f"{kind}offsets", offsets, f"{default}, or JSON such as {example}")
         try:
-            number = json.loads(offsets)[queue]["0"]
-        except (ValueError, TypeError, LookupError):
-            number = None
-        named = -2 if standard is EARLIEST else -1
-        if type(number) is int and number == named:
-            return standard
-        if type(number) is not int or not 0 <= number <= UNBOUNDED:
-            example = json.dumps({queue: {"0": 100}})
-            raise _bad(f"{kind}offsets", offsets, f"{default}, or JSON such as {example}")
-        return Bound(number)
+            numbers = {queue: parts["0"] for queue, parts in json.loads(offsets).items()}
+        except (ValueError, TypeError, LookupError, AttributeError):
+            raise wrong from None
+        if queues and set(numbers) != set(queues):
+            raise wrong
+        named: dict[str, Bound] = {}
+        for queue, number in numbers.items():
+            if type(number) is int and number == (-2 if standard is EARLIEST else -1):
+                named[queue] = standard
+            elif type(number) is int and 0 <= number <= UNBOUNDED:
+                named[queue] = Bound(number)
+            else:
+                raise wrong
+        return Bounds(standard, named)
 
     def folder(self, name: str) -> Path | None:
         """A folder of this machine, as a path or a URI."""
@@ -297,6 +401,11 @@ class _Options:
         return completed
 
 
+def one_queue(name: str) -> dict[str, str]:
+    """The option that names a single queue, whatever characters its name has."""
+    return {"assign": json.dumps({name: [0]})}
+
+
 def _bad(name: str, value: str, allowed: str) -> ConfigError:
     return ConfigError(f"option {_SPELLING.get(name, name)!r} is {value!r}; allowed: {allowed}")
 
@@ -307,20 +416,22 @@ def table_columns(given: Mapping[str, str]) -> tuple[str, ...]:
     Raises:
         ConfigError: A name is unknown, or a value is.
     """
-    options = _Options(given, _STREAM | _BOUNDS)
+    offline = is_offline(given)
+    known = OFFLINE_COLUMNS if offline else COLUMNS
+    options = _Options(given, _OFFLINE if offline else _STREAM | _BOUNDS)
     with_value = options.flag("includevalue", True)
     with_headers = options.flag("includeheaders", False)
     wanted = options.text("columns")
     if wanted is None:
         left_out = {"value"} if not with_value else set()
         left_out |= {"headers"} if not with_headers else set()
-        return tuple(name for name in COLUMNS if name not in left_out)
+        return tuple(name for name in known if name not in left_out)
     if options.text("includevalue") or options.text("includeheaders"):
         raise ConfigError("option 'columns' names all columns; leave out include...")
     names = tuple(name.strip() for name in wanted.split(","))
     for name in names:
-        if name not in COLUMNS:
-            raise _bad("columns", wanted, "names, with commas between, of " + ", ".join(COLUMNS))
+        if name not in known:
+            raise _bad("columns", wanted, "names, with commas between, of " + ", ".join(known))
     return names
 
 
@@ -331,6 +442,8 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         ConfigError: A name is unknown, a value is out of its range, a required one is missing, or
             the mode does not fit the kind of query.
     """
+    if streaming and is_offline(given):
+        raise ConfigError("option 'dataDirectory' is for spark.read: a directory does not stream")
     options = _Options(given, _STREAM if streaming else _BATCH | _BOUNDS)
     fitting = DRAIN if streaming else BROWSE
     mode = options.text("mode") or fitting
@@ -344,11 +457,12 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         group = options.required(
             "groupid", "the broker keeps a streaming query's open rows under this name"
         )
-    queue = options.required("subscribe", "the name of the queue to read")
+    queues, pattern = options.subscription()
     return ReadOptions(
         uris=options.uris(),
         retry_seconds=options.duration_ms("retrytimeout", 5 * 60_000) / 1000,
-        queue=queue,
+        queues=queues,
+        pattern=pattern,
         group=group,
         rows_max=options.number("maxoffsetspertrigger", 100_000),
         bytes_max=options.number("maxbytespertrigger", 256 * 1024 * 1024),
@@ -360,8 +474,32 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         arrow_rows_max=options.number("arrowbatchrows", 16_384),
         new_checkpoint=options.flag("newcheckpoint", False),
         checkpoint=options.folder("checkpointlocation") if streaming else None,
-        start=EARLIEST if streaming else options.bound("starting", queue, "earliest"),
-        end=LATEST if streaming else options.bound("ending", queue, "latest"),
+        start=Bounds(EARLIEST) if streaming else options.bounds("starting", queues, "earliest"),
+        end=Bounds(LATEST) if streaming else options.bounds("ending", queues, "latest"),
+    )
+
+
+def is_offline(given: Mapping[str, str]) -> bool:
+    """Whether a query reads a data directory, and no broker."""
+    return any(name.lower() == "datadirectory" for name in given)
+
+
+def offline_options(given: Mapping[str, str]) -> OfflineOptions:
+    """Check and complete the options of `spark.read` of a data directory.
+
+    Raises:
+        ConfigError: As `read_options`.
+    """
+    options = _Options(given, _OFFLINE)
+    return OfflineOptions(
+        directory=options.required("datadirectory", "the data directory of a node, or a copy"),
+        queue=options.text("subscribe"),
+        vhost=options.text("vhost"),
+        gone=options.flag("includegone", False),
+        partitions_min=options.number("minpartitions", 1),
+        partition_rows_max=options.number("maxrecordsperpartition", 100_000),
+        columns=table_columns(given),
+        arrow_rows_max=options.number("arrowbatchrows", 16_384),
     )
 
 
@@ -371,6 +509,9 @@ def check_read(given: Mapping[str, str]) -> None:
     Raises:
         ConfigError: As `read_options`.
     """
+    if is_offline(given):
+        offline_options(given)
+        return
     try:
         read_options(given, streaming=False)
     except ConfigError as batch:

@@ -1,43 +1,54 @@
-"""One Spark task's share of a queue, for batch and for streaming reads."""
+"""One Spark task's share of the queues, for batch and for streaming reads."""
 
 from __future__ import annotations
 
 import gc
 import os
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from warren.spark.broker import Connect, Runs
+from warren.errors import BrokerError
+from warren.spark.broker import Connect, RowsLost, Runs, refusal_code
 from warren.spark.calling import PatientCaller
 from warren.spark.group import check_epoch
 from warren.spark.options import ReadOptions
-from warren.spark.reading import read_rows, split_runs
+from warren.spark.reading import read_rows, split_shares
 from warren.spark.schema import arrow_schema
 
 
-class Rows(InputPartition):
-    """The messages one task reads.
+class Share(NamedTuple):
+    """Messages of one queue.
 
     Attributes:
+        queue: Its name.
         runs: Pairs of their first and last numbers.
         epoch: The one in which the group has to be when they are read; 0 for messages of no group.
     """
 
-    def __init__(self, runs: Sequence[tuple[int, int]], epoch: int = 0) -> None:
+    queue: str
+    runs: Runs
+    epoch: int = 0
+
+
+class Rows(InputPartition):
+    """The messages one task reads, queue by queue."""
+
+    def __init__(self, shares: Sequence[Share]) -> None:
         super().__init__(None)
-        self.runs = list(runs)
-        self.epoch = epoch
+        self.shares = list(shares)
 
 
-def plan(options: ReadOptions, runs: Runs, epoch: int = 0) -> list[InputPartition]:
+def plan(options: ReadOptions, shares: Sequence[Share]) -> list[InputPartition]:
     """Cut messages into tasks; without messages there is one task without rows.
 
     Spark puts a partition of its own in the place of an empty list, which no reader knows.
     """
-    parts = split_runs(runs, options.partition_rows_max, options.partitions_min)
-    return [Rows(part, epoch) for part in parts or [[]]]
+    whole = [(share, share.runs) for share in shares]
+    parts = split_shares(whole, options.partition_rows_max, options.partitions_min)
+    return [Rows([share._replace(runs=runs) for share, runs in part]) for part in parts or [[]]]
 
 
 _frozen_in = 0
@@ -67,21 +78,36 @@ def read(
 
     Raises:
         Fenced: Another query has acquired the group since the task was planned.
+        RowsLost: `complete`, and some are gone.
     """
     assert isinstance(partition, Rows), partition
     _spare_the_collector()
     caller = PatientCaller(options.uris, options.retry_seconds, connect)
     try:
-        yield from read_rows(
-            caller,
-            options.queue,
-            partition.runs,
-            arrow_schema(options.columns),
-            options.arrow_rows_max,
-            complete,
-        )
-        if partition.runs and partition.epoch:
-            # What a later query of the group has settled may lie in the log for a while.
-            check_epoch(caller, options, partition.epoch)
+        for share in partition.shares:
+            yield from _read_share(options, share, complete, caller)
     finally:
         caller.close()
+
+
+def _read_share(
+    options: ReadOptions, share: Share, complete: bool, caller: PatientCaller
+) -> Iterator[pa.RecordBatch]:
+    """Read what a task has of one queue."""
+    schema = arrow_schema(options.columns)
+    try:
+        yield from read_rows(
+            caller, share.queue, share.runs, schema, options.arrow_rows_max, complete
+        )
+        if share.epoch:
+            # What a later query of the group has settled may lie in the log for a while.
+            check_epoch(caller, options, share.queue, share.epoch)
+    except BrokerError as error:
+        if not options.pattern or refusal_code(error) != 404:
+            raise
+        # Of the queues that a pattern finds, some go.
+        if complete:
+            raise RowsLost(
+                f"queue {share.queue!r} is gone with messages of a batch that is under way; option "
+                "failOnDataLoss=false goes on without them"
+            ) from error

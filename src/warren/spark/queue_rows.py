@@ -26,7 +26,8 @@ from warren.spark.broker import Connect, Runs, connect
 from warren.spark.calling import PatientCaller
 from warren.spark.checkpoint import Place
 from warren.spark.group import GroupReader
-from warren.spark.options import UNBOUNDED, URI_DEFAULT, ReadOptions, read_options
+from warren.spark.leases import LeaseKeeper
+from warren.spark.options import UNBOUNDED, URI_DEFAULT, ReadOptions, one_queue, read_options
 from warren.spark.reading import count_rows, read_rows
 from warren.spark.schema import COLUMNS, arrow_schema
 
@@ -55,11 +56,11 @@ def read_queue(
         ConfigError: An option is wrong.
         BrokerError: The broker refused, or is away for longer than `retryTimeout`.
     """
-    given = {"amqp.uri": uri, "subscribe": queue, "columns": ",".join(columns)}
+    given = {"amqp.uri": uri, **one_queue(queue), "columns": ",".join(columns)}
     read = read_options({**given, **(options or {})}, streaming=False)
     caller = PatientCaller(read.uris, read.retry_seconds, connect)
     try:
-        runs = messages_within(caller, read)
+        runs = messages_within(caller, read, queue)
     finally:
         caller.close()
     schema = arrow_schema(read.columns)
@@ -120,10 +121,12 @@ class Drain:
         Raises:
             ConfigError: An option is wrong.
         """
-        given = {"amqp.uri": uri, "subscribe": queue, "groupId": group, **(options or {})}
+        given = {"amqp.uri": uri, **one_queue(queue), "groupId": group, **(options or {})}
         self._options = read_options(given, streaming=True)
         self._connect = connect
-        self._group = GroupReader(self._options, connect)
+        self._caller = PatientCaller(self._options.uris, self._options.retry_seconds, connect)
+        self._leases = LeaseKeeper(self._options, connect)
+        self._group = GroupReader(self._options, queue, self._caller, self._leases)
         self._after = after
 
     def __enter__(self) -> Drain:
@@ -143,8 +146,8 @@ class Drain:
 
     def waiting(self) -> tuple[int, int]:
         """How many messages are ready, and the number of the newest that there is."""
-        status = self._group.status()
-        return status.ready, status.next - 1
+        backlog = self._group.backlog()
+        return backlog.ready, backlog.next - 1
 
     def take(self, up_to: int = UNBOUNDED) -> DrainedBatch | None:
         """The next batch; None if nothing is there. What was settled last is settled by then.
@@ -165,9 +168,9 @@ class Drain:
         taken = self._group.take(self._after, options.rows_max, options.bytes_max, up_to)
         if taken is None:
             return None
-        held = self._group.held(self._after, taken)
+        held = self._group.held(self._after, taken.place)
         runs = [run for checkout in held for run in checkout.runs]
-        return DrainedBatch(taken, runs, options, self._connect)
+        return DrainedBatch(taken.place, runs, options, self._connect)
 
     def settle(self, batch: DrainedBatch) -> None:
         """Have the broker drop the messages of a batch, and of those before: it is stored."""
@@ -184,7 +187,8 @@ class Drain:
 
     def close(self) -> None:
         """Disconnect. What is not settled stays taken, for the next program of the group."""
-        self._group.close()
+        self._leases.stop()
+        self._caller.close()
 
 
 def _rows(

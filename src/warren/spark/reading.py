@@ -7,8 +7,8 @@ its rows fails, rather than leave one out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,8 @@ from warren.errors import CorruptRecord
 from warren.spark.broker import Reads, RowsLost, Runs
 from warren.spark.columns import to_arrow
 from warren.spark.records import Positions, Stored, parse
+
+T = TypeVar("T")
 
 #: Bytes asked for at once. An Arrow batch comes out about as large; at 1 KB a row that is 8,000
 #: rows, where Spark's cost per batch hardly shows. With twice that, buffers fall to the system at
@@ -33,33 +35,41 @@ def count_rows(runs: Runs) -> int:
     return sum(last - first + 1 for first, last in runs)
 
 
-def split_runs(runs: Runs, rows_max: int, parts_min: int) -> list[list[tuple[int, int]]]:
-    """Cut runs into parts of nearly equal size, for one task each.
+def split_shares(
+    shares: Sequence[tuple[T, Runs]], rows_max: int, parts_min: int
+) -> list[list[tuple[T, list[tuple[int, int]]]]]:
+    """Cut runs of several queues into parts of nearly equal size, for one task each.
 
     Args:
-        runs: In any order, not overlapping.
+        shares: What each queue has, in any order, not overlapping.
         rows_max: Messages a part may have.
         parts_min: Parts there are at least, if there are that many messages.
 
     Returns:
-        The parts, none of them empty, in the order of message numbers; no parts for no messages.
+        The parts, none of them empty, queue by queue and in the order of message numbers; no parts
+        for no messages.
     """
-    total = count_rows(runs)
+    total = sum(count_rows(runs) for _, runs in shares)
     if total == 0:
         return []
     count = max(-(-total // rows_max), min(parts_min, total))
-    parts: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+    parts: list[list[tuple[T, list[tuple[int, int]]]]] = [[] for _ in range(count)]
     part = 0
     room = total // count + (total % count > 0)
-    for first, last in sorted(runs):
-        while first <= last:
-            taken = min(room, last - first + 1)
-            parts[part].append((first, first + taken - 1))
-            first += taken
-            room -= taken
-            if room == 0 and part + 1 < count:
-                part += 1
-                room = total // count + (part < total % count)
+    for queue, runs in shares:
+        begun = -1  # the part that has runs of this queue already
+        for first, last in sorted(runs):
+            while first <= last:
+                taken = min(room, last - first + 1)
+                if begun != part:
+                    parts[part].append((queue, []))
+                    begun = part
+                parts[part][-1][1].append((first, first + taken - 1))
+                first += taken
+                room -= taken
+                if room == 0 and part + 1 < count:
+                    part += 1
+                    room = total // count + (part < total % count)
     return parts
 
 
@@ -99,7 +109,7 @@ def read_rows(
     """
     for span in spans(runs):
         found = 0
-        for stored in _read_span(tables, queue, span, bytes_max):
+        for stored in read_span(tables, queue, span, bytes_max):
             found += len(stored)
             for first in range(0, len(stored), rows_max):
                 part = stored.part(first, min(first + rows_max, len(stored)))
@@ -111,10 +121,18 @@ def read_rows(
             )
 
 
-def _read_span(
+def read_span(
     tables: Reads, queue: str, span: list[tuple[int, int]], bytes_max: int
 ) -> Iterator[Stored]:
-    """The records of a span's messages, and no others."""
+    """The records of a span's messages, and no others.
+
+    Args:
+        span: Ascending pairs of the first and the last number.
+        bytes_max: What is asked for at once.
+
+    Raises:
+        CorruptRecord: The bytes that came are not what they should be.
+    """
     firsts = np.array([first for first, _ in span], np.int64)
     lasts = np.array([last for _, last in span], np.int64)
     at, end = span[0][0], span[-1][1]

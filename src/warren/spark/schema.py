@@ -7,7 +7,7 @@ schema of what a reader yields with its own exactly, so both are made from one p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -86,26 +86,44 @@ _COLUMNS: Final = (
 )
 
 
-#: All columns, in their order.
+#: What is known of a message in a data directory besides (`warren.offline.states`).
+_OFFLINE_COLUMNS: Final = (
+    ("vhost", "string"),
+    ("incarnation", "long"),
+    ("state", "string"),
+    ("reason", "string"),
+    ("acquired_count", "int"),
+    ("delivery_count", "int"),
+    ("last_offset", "long"),
+)
+
+
+#: All columns of a queue of a broker, in their order.
 COLUMNS: Final = tuple(name for name, _ in _COLUMNS)
 
+#: All columns of a queue of a data directory, in their order.
+OFFLINE_COLUMNS: Final = COLUMNS + tuple(name for name, _ in _OFFLINE_COLUMNS)
 
-def spark_schema(columns: Sequence[str]) -> StructType:
+
+def _chosen(columns: Collection[str]) -> list[tuple[str, str]]:
+    """Some of the columns, each with its kind, in their order."""
+    return [(name, kind) for name, kind in (*_COLUMNS, *_OFFLINE_COLUMNS) if name in columns]
+
+
+def spark_schema(columns: Collection[str]) -> StructType:
     """The schema of a table with some of the columns, as Spark has it."""
     from pyspark.sql.types import StructField, StructType
 
     kinds = _spark_kinds()
-    return StructType(
-        [StructField(name, kinds[kind]) for name, kind in _COLUMNS if name in columns]
-    )
+    return StructType([StructField(name, kinds[kind]) for name, kind in _chosen(columns)])
 
 
-def arrow_schema(columns: Sequence[str]) -> pa.Schema:
+def arrow_schema(columns: Collection[str]) -> pa.Schema:
     """The same schema as Spark expects it of Arrow batches."""
     import pyarrow as pa
 
     kinds = _arrow_kinds()
-    return pa.schema([pa.field(name, kinds[kind]) for name, kind in _COLUMNS if name in columns])
+    return pa.schema([pa.field(name, kinds[kind]) for name, kind in _chosen(columns)])
 
 
 def arrow_type(kind: str) -> pa.DataType:

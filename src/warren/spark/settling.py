@@ -6,46 +6,40 @@ It needs neither Spark nor Arrow.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 from warren.client import connect as connect_client
-from warren.client.table import GroupState, Tables
-from warren.errors import ConfigError
-from warren.spark.broker import Connect, OpenCheckout, connect
+from warren.client.table import GroupState, Held, HeldCheckout, Tables
+from warren.errors import BrokerError, ConfigError
+from warren.spark.broker import Connect, connect, is_unknown_method
 from warren.spark.calling import PatientCaller
 from warren.spark.checkpoint import committed
 from warren.spark.group import GroupReader
-from warren.spark.options import UNBOUNDED, read_options
+from warren.spark.leases import LeaseKeeper
+from warren.spark.options import UNBOUNDED, one_queue, read_options
 
 
-class HeldByGroup(NamedTuple):
-    """What a group of readers has settled and what not.
-
-    Attributes:
-        settled: Its last settled checkout; 0 before the first.
-        open: Those that are not settled.
-    """
-
-    settled: int
-    open: list[OpenCheckout]
-
-
-def group_state(queue: str, group: str, uri: str, connect: Connect = connect) -> HeldByGroup:
+def group_state(queue: str, group: str, uri: str, connect: Connect = connect) -> Held:
     """What a group has settled and what it holds; nothing is touched."""
-    options = read_options({"amqp.uri": uri, "subscribe": queue}, streaming=False)
+    options = read_options({"amqp.uri": uri, **one_queue(queue)}, streaming=False)
     caller = PatientCaller(options.uris, 0.0, connect)
     try:
+        try:
+            return caller.call(lambda tables: tables.held(queue, group))
+        except BrokerError as error:
+            if not is_unknown_method(error):
+                raise
+        # A node of 0.1.0 tells all but the ages.
         settled = caller.call(lambda tables: tables.status(queue, group)).settled
-        return HeldByGroup(
-            settled, caller.call(lambda tables: tables.checkouts(queue, group, 0, UNBOUNDED))
-        )
+        open_ = caller.call(lambda tables: tables.checkouts(queue, group, 0, UNBOUNDED))
+        held = [(each.number, sum(last - first + 1 for first, last in each.runs)) for each in open_]
+        return Held(settled, [HeldCheckout(number, count, -1) for number, count in held])
     finally:
         caller.close()
 
 
 def groups_of(queue: str, uri: str) -> list[GroupState]:
     """All groups of a queue; nothing is touched."""
-    options = read_options({"amqp.uri": uri, "subscribe": queue}, streaming=False)
+    options = read_options({"amqp.uri": uri, **one_queue(queue)}, streaming=False)
     with connect_client(options.uris[0], "warren groups") as connection:
         return Tables(connection.channel()).groups(queue)
 
@@ -58,7 +52,7 @@ def delete_group(queue: str, group: str, uri: str) -> GroupState:
     Raises:
         ConfigError: The queue has no such group.
     """
-    options = read_options({"amqp.uri": uri, "subscribe": queue}, streaming=False)
+    options = read_options({"amqp.uri": uri, **one_queue(queue)}, streaming=False)
     with connect_client(options.uris[0], "warren groups") as connection:
         tables = Tables(connection.channel())
         found = _found(tables, queue, group)
@@ -74,7 +68,7 @@ def release_group(queue: str, group: str, uri: str) -> GroupState:
     Raises:
         ConfigError: The queue has no such group.
     """
-    options = read_options({"amqp.uri": uri, "subscribe": queue}, streaming=False)
+    options = read_options({"amqp.uri": uri, **one_queue(queue)}, streaming=False)
     with connect_client(options.uris[0], "warren groups") as connection:
         tables = Tables(connection.channel())
         found = _found(tables, queue, group)
@@ -104,10 +98,11 @@ def settle_by_checkpoint(
     place = committed(checkpoint, queue)
     if place is None:
         raise ConfigError(f"{checkpoint} has no batch that is committed")
-    given = {"amqp.uri": uri, "subscribe": queue, "groupId": group, "retryTimeout": "0"}
-    reader = GroupReader(read_options(given, streaming=True), connect)
+    given = {"amqp.uri": uri, **one_queue(queue), "groupId": group, "retryTimeout": "0"}
+    options = read_options(given, streaming=True)
+    caller = PatientCaller(options.uris, options.retry_seconds, connect)
     try:
-        reader.settle(place)
+        GroupReader(options, queue, caller, LeaseKeeper(options, connect)).settle(place)
     finally:
-        reader.close()
+        caller.close()
     return place.number

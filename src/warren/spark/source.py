@@ -18,7 +18,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from warren.errors import ConfigError
-from warren.spark.options import check_read, read_options, table_columns, write_options
+from warren.spark.options import (
+    check_read,
+    is_offline,
+    offline_options,
+    read_options,
+    table_columns,
+    write_options,
+)
 from warren.spark.schema import spark_schema
 
 
@@ -36,7 +43,11 @@ class WarrenDataSource(DataSource):
         return spark_schema(table_columns(dict(self.options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """What reads a queue once, for `spark.read`."""
+        """What reads a queue once, or a data directory, for `spark.read`."""
+        if is_offline(dict(self.options)):
+            from warren.spark.offline_batch import DirectoryReader
+
+            return DirectoryReader(offline_options(dict(self.options)))
         from warren.spark.batch import QueueReader
         from warren.spark.broker import connect
 

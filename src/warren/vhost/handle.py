@@ -33,6 +33,7 @@ from warren.metadata.outcome import Outcome
 from warren.metadata.permissions import CONFIGURE, READ, WRITE
 from warren.metadata.policies import EffectiveSettings
 from warren.metadata.recent import NO_STORE
+from warren.metadata.rows import Lot
 from warren.metadata.version_checks import check_known, check_version
 from warren.pending import DONE, PendingReply, PendingRequest, PendingResult, Result
 from warren.queue_types import CONSUMER_TIMEOUT, X_CONSUMER_TIMEOUT
@@ -343,6 +344,23 @@ class VhostHandle:
     def keeps_leases(self) -> bool:
         """Whether groups of readers may have a checkout again whose lease ran out."""
         return self._tables.version >= READER_GROUPS
+
+    def tables_version(self) -> i64:
+        """What changes whenever a queue or a permission does."""
+        return self._tables.applied_index
+
+    def queue_lots(self) -> list[Lot]:
+        """All queues, in lots."""
+        tables = self._tables.vhosts.get(self.name)
+        return [] if tables is None else list(tables.queue_rows.lots)
+
+    def may_read(self, queue: str) -> bool:
+        """Whether this user may read a queue of that name."""
+        try:
+            self._permit(READ, "queue", queue)
+        except Refusal:
+            return False
+        return True
 
     def check_groups(self) -> None:
         """See that all nodes know of groups that are deleted, or take a checkout again.

@@ -15,10 +15,10 @@ import sys
 import time
 from pathlib import Path
 
+from sim.history.events import History, Log
 from tests.clients.support import eventually
 from tests.cluster.chaos.clients import CONSUMERS, PUBLISHERS, Client, RawConsumer, Work
 from tests.cluster.chaos.faults import KINDS
-from tests.cluster.chaos.history import History, Log
 from tests.cluster.chaos.lab import HEALED_S, Lab
 
 GOES_ON = 20

@@ -23,8 +23,8 @@ from aio_pika.exceptions import AMQPError, DeliveryError
 from pika.adapters.select_connection import SelectConnection
 from pika.adapters.utils.connection_workflow import AMQPConnectorException
 
+from sim.history.events import History, Log, body_of, read_body
 from tests.clients.raw import Closed, RawClient
-from tests.cluster.chaos.history import History, Log, body_of, read_body
 
 CONNECT_S = 3.0
 HEARTBEAT_S = 5

@@ -1,7 +1,8 @@
 """The command `warren archive`: moves a queue into a folder of Parquet files, each message once.
 
 It may be ended anywhere, and goes on where it was. How that comes about is told in
-`warren.spark.archiving`, which needs pyarrow.
+`warren.spark.archiving`, which needs pyarrow. With `--offline` it copies what a data directory has,
+of a node that does not run (`warren.spark.rescue`).
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from warren.admin.cli.words import Parser, checked, examples
 
 if TYPE_CHECKING:
     from warren.spark.archiving import ArchiveProgress
+    from warren.spark.rescue import Rescued
 
 TELL_SECONDS: Final = 0.2
 TELL_SECONDS_IN_FILE: Final = 10.0
 BAR: Final = 24
+DAMAGE_MAX: Final = 20
+"""Damaged places that are told one by one."""
 
 
 def add_command(commands: Any) -> None:
@@ -28,11 +32,14 @@ def add_command(commands: Any) -> None:
         "archive",
         help="move the messages of a queue into Parquet files",
         description="Move the messages of a quorum queue into a folder of Parquet files, each "
-        "message once, whatever ends the command; it goes on where it was.",
+        "message once, whatever ends the command; it goes on where it was. With --offline copy "
+        "those of a quorum or durable classic queue out of the data directory of a node that does "
+        "not run, as far as they can be read; nothing is changed there.",
         epilog=examples(
             "warren archive orders /data/orders",
             "warren archive orders /data/orders --follow",
             "warren archive orders /data/orders --uri amqp://u:p@host:5672/%2F",
+            "warren archive orders /data/rescued --offline /backups/node-1",
         ),
     )
     command.set_defaults(run=run)
@@ -50,25 +57,59 @@ def add_command(commands: Any) -> None:
         default=1_000_000,
         help="messages of one file at most (default: 1000000)",
     )
+    command.add_argument(
+        "--offline",
+        metavar="DATA_DIR",
+        help="a node's data directory, or a copy; no broker is asked",
+    )
+    command.add_argument("--vhost", help="the queue's vhost, with --offline (default: any)")
+    command.add_argument(
+        "--include-gone",
+        action="store_true",
+        help="with --offline: messages that left the queue, too, as far as files have them",
+    )
 
 
 def run(words: argparse.Namespace) -> int:
     """Archive; returns the exit status: 0 done, 1 refused, 2 wrong words."""
     from warren.errors import BrokerError, ConfigError
 
+    if words.offline is None and (words.vhost is not None or words.include_gone):
+        return complain("--vhost and --include-gone go with --offline", 2)
+    if words.offline is not None and words.follow:
+        return complain("--follow does not go with --offline: nothing comes there", 2)
     try:
         from warren.spark.archiving import QueueArchive
+        from warren.spark.rescue import rescue
     except ModuleNotFoundError as missing:
         if missing.name not in ("numpy", "pyarrow"):
             raise
         return complain(
             f"'warren archive' needs {missing.name}: pip install 'warren-broker[arrow]'", 1
         )
+    teller = Teller(words.queue)
+    if words.offline is not None:
+        try:
+            rescued = rescue(
+                words.offline,
+                words.queue,
+                words.folder,
+                words.vhost,
+                words.rows,
+                words.include_gone,
+                teller.tell,
+            )
+        except ConfigError as error:
+            return complain(str(error), 2)
+        except (BrokerError, OSError) as error:
+            teller.end()
+            return complain(str(error), 1)
+        teller.end()
+        return tell_rescued(words, rescued)
     options = {"maxOffsetsPerTrigger": str(words.rows), "retryTimeout": "30s"}
     if words.follow:
         options["retryTimeout"] = "24h"
     archive = QueueArchive(words.queue, words.folder, words.uri, options)
-    teller = Teller(words.queue)
     try:
         done = archive.run(words.follow, teller.tell)
     except ConfigError as error:
@@ -83,6 +124,19 @@ def run(words: argparse.Namespace) -> int:
     what = "1 file" if done.files == 1 else f"{done.files:,} files"
     print(f"{words.queue}: {done.rows:,} messages in {what} in {words.folder}")
     return 0
+
+
+def tell_rescued(words: argparse.Namespace, rescued: Rescued) -> int:
+    """Say what was copied, and what was not; the exit status is 1 if something was not."""
+    what = "1 file" if rescued.files == 1 else f"{rescued.files:,} files"
+    print(f"{words.queue}: {rescued.rows:,} messages in {what} in {words.folder}")
+    for first, last, why in rescued.damage[:DAMAGE_MAX]:
+        where = "" if first is None else f"messages {first} to {last}: "
+        complain(f"{words.queue}: damaged: {where}{why}", 1)
+    if len(rescued.damage) > DAMAGE_MAX:
+        more = len(rescued.damage) - DAMAGE_MAX
+        complain(f"{words.queue}: and {more} more, see {words.folder}/_damage.json", 1)
+    return 1 if rescued.damage else 0
 
 
 class Teller:

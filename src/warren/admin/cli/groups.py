@@ -98,28 +98,48 @@ def run(words: argparse.Namespace) -> int:
         return complain(str(error), 2)
     except (BrokerError, OSError) as error:
         return complain(f"{words.queue}: {str(error).partition('; option ')[0]}", 1)
-    held = [
-        (each.number, sum(last - first + 1 for first, last in each.runs)) for each in state.open
-    ]
-    rows = sum(count for _, count in held)
+    held = state.open
+    rows = sum(each.messages for each in held)
+    oldest_ms = max((each.age_ms for each in held), default=-1)
+    oldest = f", the oldest for {age_text(oldest_ms)}" if oldest_ms >= 0 else ""
     print(
         f"group '{words.group}' of queue '{words.queue}': settled up to checkout {state.settled}, "
-        f"{len(held)} open with {rows} messages"
+        f"{len(held)} open with {rows} messages{oldest}"
     )
-    for number, count in held[:SHOWN_MAX]:
-        print(f"  checkout {number}: {count} messages")
+    for each in held[:SHOWN_MAX]:
+        age = f", open for {age_text(each.age_ms)}" if each.age_ms >= 0 else ""
+        print(f"  checkout {each.number}: {each.messages} messages{age}")
     if len(held) > SHOWN_MAX:
         print(f"  and {len(held) - SHOWN_MAX} more")
     return 0
 
 
+def age_text(age_ms: int) -> str:
+    """How long something has lasted, in its two largest units; `-` if that is not known."""
+    if age_ms < 0:
+        return "-"
+    seconds = age_ms // 1000
+    for unit, size, below, rest in (
+        ("d", 86_400, "h", 3_600),
+        ("h", 3_600, "m", 60),
+        ("m", 60, "s", 1),
+    ):
+        if seconds >= size:
+            return f"{seconds // size}{unit}{seconds % size // rest}{below}"
+    return f"{seconds}s"
+
+
 def show_all(groups: list[GroupState]) -> int:
-    """Print a line for each group; the lease in seconds, and when it last called, in UTC."""
-    lines: list[tuple[str, ...]] = [("group", "settled", "open", "messages", "lease", "called")]
+    """Print a line for each group; the lease in seconds, for how long its oldest checkout has been
+    open, and when it last called, in UTC."""
+    lines: list[tuple[str, ...]] = [
+        ("group", "settled", "open", "messages", "oldest", "lease", "called")
+    ]
     for group in sorted(groups):
         called = datetime.fromtimestamp(group.called_ms / 1000, UTC)
-        numbers = (group.settled, group.open, group.held, group.lease_ms // 1000)
-        lines.append((group.name, *map(str, numbers), f"{called:%Y-%m-%dT%H:%M:%SZ}"))
+        numbers = (str(group.settled), str(group.open), str(group.held))
+        times = (age_text(group.oldest_ms), str(group.lease_ms // 1000))
+        lines.append((group.name, *numbers, *times, f"{called:%Y-%m-%dT%H:%M:%SZ}"))
     widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
     for line in lines:
         print(

@@ -86,6 +86,7 @@ def _other_commands(commands: Any) -> None:
         dev,
         feed,
         groups,
+        inspect,
         migrate,
         pipeline,
         policies,
@@ -154,6 +155,7 @@ def _other_commands(commands: Any) -> None:
     migrate.add_command(commands)
     archive.add_command(commands)
     groups.add_command(commands)
+    inspect.add_command(commands)
     pipeline.add_command(commands)
     dev.add_command(commands)
 

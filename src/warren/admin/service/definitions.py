@@ -34,7 +34,8 @@ from warren.metadata.commands import (
     SetVhostLimits,
 )
 from warren.metadata.exchange_checks import check_exchange_type
-from warren.metadata.parameters import check_set_global
+from warren.metadata.feeds import FEED_NAME, check_feed_value
+from warren.metadata.parameters import FEED, check_set_global
 from warren.metadata.passwords import SALT_BYTES, SHA256, hash_password
 from warren.metadata.plain_tables import as_table, plain
 from warren.metadata.policy_checks import check_set_policy
@@ -519,6 +520,9 @@ class Importing:
                     await self._change(access_checks.check_vhost_limits(machine, item.vhost, text))
             elif item.component == OPERATOR_POLICY:
                 await self._policy(policy_of(item), True)
+            elif item.component == FEED and item.name == FEED_NAME:
+                text = msgspec.json.encode(item.value).decode()
+                await self._change(check_feed_value(machine.parameters, item.vhost, text))
             else:
                 self.skipped.append(
                     f"parameter '{item.name}' in vhost '{item.vhost}': "

@@ -6,7 +6,9 @@ takes messages for a named group, independent of connections; see `warren.queues
 Contents of answers, all numbers big-endian: runs are a u32 count, then `i64 first, i64 last` each;
 `checkouts-ok` carries, for each checkout, its i64 number and then its runs; `groups-ok`, for each
 group, a u8 and so many bytes of its name, then i64 epoch, settled, open checkouts, messages held,
-lease in ms, and when it last called in ms since 1970.
+lease in ms, and when it last called and since when its oldest checkout is open in ms since 1970;
+`held-ok`, for each checkout, i64 number, messages, and since when it is open; `queues-ok`, for each
+queue, a u8 and so many bytes of its name.
 
 Source: docs/formats/table-class.md; permissions as for `basic.get` (read).
 """
@@ -39,6 +41,7 @@ from warren.queues.fifo.pieces import Piece, count_of, size_of
 from warren.queues.fifo.retaking import LOOKED_AT_MAX
 from warren.queues.fifo.runs import pairs_of
 from warren.queues.table_queue import TableQueue
+from warren.vhost.listing import TableNames
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ChannelException, ConnectionException
 from warren.wire.amqp091.frame import (
@@ -90,12 +93,17 @@ def handle(channel: Channel, method: spec.Method) -> None:
             _checkouts(channel, queue, method)
         else:
             queue.catch_up(_wait(channel, queue, method))
-    elif isinstance(method, spec.TableGroups):
+    elif isinstance(method, (spec.TableGroups, spec.TableHeld, spec.TableBacklog)):
         queue = _queue(channel, method.queue)
         if queue.is_current():
-            _groups(channel, queue, method)
+            _show(channel, queue, method)
         else:
             queue.catch_up(_wait(channel, queue, method))
+    elif isinstance(method, spec.TableQueues):
+        names = NamesAnswer(channel, TableNames(channel.vhost), method.known)
+        if not names.go_on():
+            channel.wait(method)
+            channel.connection.broker.do_in_parts(names)
     elif isinstance(method, spec.TableIdentify):
         queue = _queue(channel, method.queue)
         channel.send(spec.TableIdentifyOk(int(queue.group_id)))
@@ -202,8 +210,8 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
         _status(channel, queue, request)
     elif isinstance(request, spec.TableCheckouts):
         _checkouts(channel, queue, request)
-    elif isinstance(request, spec.TableGroups):
-        _groups(channel, queue, request)
+    elif isinstance(request, (spec.TableGroups, spec.TableHeld, spec.TableBacklog)):
+        _show(channel, queue, request)
     elif isinstance(request, spec.TableAcquire):
         assert isinstance(reply, AcquireReply)
         channel.send(spec.TableAcquireOk(int(reply.epoch), int(reply.settled)))
@@ -335,11 +343,29 @@ def _checkouts(channel: Channel, queue: TableQueue, method: spec.TableCheckouts)
         channel.connection.broker.do_in_parts(listing)
 
 
-def _groups(channel: Channel, queue: TableQueue, method: spec.TableGroups) -> None:
-    groups = GroupsAnswer(channel, queue.reader_groups(), queue.part_runs())
-    if not groups.go_on():
+def _show(channel: Channel, queue: TableQueue, method: spec.Method) -> None:
+    """Answer a method that tells of a queue or its groups as they are here."""
+    answer: PartedAnswer
+    if isinstance(method, spec.TableGroups):
+        answer = GroupsAnswer(channel, queue)
+    elif isinstance(method, spec.TableHeld):
+        answer = HeldAnswer(channel, queue, method.group)
+    else:
+        assert isinstance(method, spec.TableBacklog), method.NAME
+        channel.send(
+            spec.TableBacklogOk(
+                int(queue.next_ready()),
+                int(queue.next_message()),
+                int(queue.ready_count()),
+                int(queue.ready_bytes()),
+                int(queue.settled_lease(method.group)),
+                int(queue.log_ms()),
+            )
+        )
+        return
+    if not answer.go_on():
         channel.wait(method)
-        channel.connection.broker.do_in_parts(groups)
+        channel.connection.broker.do_in_parts(answer)
 
 
 @final
@@ -465,10 +491,11 @@ class Listing(PartedAnswer):
 class GroupsAnswer(PartedAnswer):
     """Answers `table.groups`."""
 
-    def __init__(self, channel: Channel, groups: list[Group], part: i64) -> None:
+    def __init__(self, channel: Channel, queue: TableQueue) -> None:
         super().__init__(channel)
-        self._groups: list[Group] = groups
-        self._part: i64 = part
+        self._groups: list[Group] = queue.reader_groups()
+        self._now_ms: i64 = queue.log_ms()
+        self._part: i64 = queue.part_runs()
         self._next: i64 = 0
         self._out: BytesWriter = BytesWriter()
 
@@ -482,16 +509,76 @@ class GroupsAnswer(PartedAnswer):
             group = self._groups[self._next]
             self._next += 1
             done += 1 + len(group.open)
-            name = group.name.encode()
-            out.append(u8(len(name)))
-            out.write(name)
+            _write_name(out, group.name)
             write_i64_be(out, group.epoch)
             write_i64_be(out, group.settled)
             write_i64_be(out, i64(len(group.open)))
             write_i64_be(out, group.held())
             write_i64_be(out, group.lease_ms)
             write_i64_be(out, group.seen_ms)
-        return Content(self._channel, spec.TableGroupsOk(len(self._groups)), out.getvalue())
+            write_i64_be(out, group.oldest_ms())
+        method = spec.TableGroupsOk(len(self._groups), int(self._now_ms))
+        return Content(self._channel, method, out.getvalue())
+
+
+@final
+class HeldAnswer(PartedAnswer):
+    """Answers `table.held`."""
+
+    def __init__(self, channel: Channel, queue: TableQueue, group: str) -> None:
+        super().__init__(channel)
+        self._checkouts: list[Checkout] = queue.leases(group, 0, NUMBER_MAX)
+        self._settled: i64 = queue.settled_lease(group)
+        self._now_ms: i64 = queue.log_ms()
+        self._part: i64 = queue.part_runs()
+        self._next: i64 = 0
+        self._out: BytesWriter = BytesWriter()
+
+    def _found(self) -> Content | None:
+        """Write more of them."""
+        out = self._out
+        count: i64 = len(self._checkouts)
+        end = min(count, self._next + self._part)
+        while self._next < end:
+            checkout = self._checkouts[self._next]
+            self._next += 1
+            write_i64_be(out, checkout.number)
+            write_i64_be(out, checkout.messages.count)
+            write_i64_be(out, checkout.opened_ms)
+        if end < count:
+            return None
+        method = spec.TableHeldOk(int(count), int(self._settled), int(self._now_ms))
+        return Content(self._channel, method, out.getvalue())
+
+
+@final
+class NamesAnswer(PartedAnswer):
+    """Answers `table.queues`; with no names where the caller knows what there is."""
+
+    def __init__(self, channel: Channel, names: TableNames, known: int) -> None:
+        super().__init__(channel)
+        self._names: TableNames = names
+        self._is_known: bool = known == int(names.version)
+        self._count: int = 0
+        self._out: BytesWriter = BytesWriter()
+
+    def _found(self) -> Content | None:
+        """Write more of them."""
+        if not self._is_known:
+            more = self._names.go_on()
+            if more is not None:
+                for name in more:
+                    _write_name(self._out, name)
+                self._count += len(more)
+                return None
+        method = spec.TableQueuesOk(self._count, int(self._names.version))
+        return Content(self._channel, method, self._out.getvalue())
+
+
+def _write_name(out: BytesWriter, text: str) -> None:
+    name = text.encode()
+    out.append(u8(len(name)))
+    out.write(name)
 
 
 def _write_runs(out: BytesWriter, pieces: list[Piece]) -> None:

@@ -22,10 +22,15 @@ from warren.queues.fifo.runs import RunQueue
 
 @final
 class Checkout:
-    """One numbered checkout and the messages in it, which never change."""
+    """One numbered checkout and the messages in it, which never change.
 
-    def __init__(self, number: i64) -> None:
+    Attributes:
+        opened_ms: Since when it is open, by the log's time; 0 where not all nodes keep that.
+    """
+
+    def __init__(self, number: i64, opened_ms: i64 = 0) -> None:
         self.number: i64 = number
+        self.opened_ms: i64 = opened_ms
         self.messages: RunQueue = RunQueue()
 
 
@@ -40,7 +45,8 @@ class Group:
         lease_ms: Given back after this long without a call; 0 means never.
         seen_ms: When it last called, by the log's timestamps.
         open: Checkouts not settled yet, in order.
-        keeps: Whether it remembers what it had open when its lease runs out.
+        keeps: Whether it remembers what it had open when its lease runs out, and since when each
+            checkout is open.
         lapsed: Those, in order, until it takes new messages or gives all back: their messages are
             ready again, or were.
     """
@@ -69,7 +75,7 @@ class Group:
             up_to: None has a higher number; negative for no bound.
             now_ms: The log's time.
         """
-        checkout = Checkout(self.last + 1)
+        checkout = Checkout(self.last + 1, now_ms if self.keeps else 0)
         messages = checkout.messages
         while ready.count > 0 and messages.count < rows_max:
             run = ready.head()
@@ -117,10 +123,10 @@ class Group:
                 return checkout
         return None
 
-    def retaken(self, lapsed: Checkout, messages: RunQueue) -> Checkout:
+    def retaken(self, lapsed: Checkout, messages: RunQueue, now_ms: i64) -> Checkout:
         """A checkout is open again, of the messages that it had, with their counters of now."""
         self.lapsed.remove(lapsed)
-        checkout = Checkout(lapsed.number)
+        checkout = Checkout(lapsed.number, now_ms if self.keeps else 0)
         checkout.messages = messages
         self.open.insert(self._behind(checkout.number), checkout)
         return checkout
@@ -158,6 +164,14 @@ class Group:
         for checkout in self.open:
             total += checkout.messages.count
         return total
+
+    def oldest_ms(self) -> i64:
+        """Since when the checkout is open that has been for longest; 0 if that is not known."""
+        oldest: i64 = 0
+        for checkout in self.open:
+            if checkout.opened_ms > 0 and (oldest == 0 or checkout.opened_ms < oldest):
+                oldest = checkout.opened_ms
+        return oldest
 
     def encode(self, out: BytesWriter) -> None:
         """Append this group to a snapshot, but for the open checkouts, which follow."""

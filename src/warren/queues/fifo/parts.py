@@ -22,6 +22,8 @@
     READERS 11 the highest epoch or checkout of a deleted group i64, and for each group that
                remembers checkouts whose lease ran out, or would: size i32 and name, and i32 and so
                many of these: number i64, i32 and so many runs like those of a queue
+    OPENED 12  for each group that keeps since when its checkouts are open: size i32 and name, and
+               i32 and for each of them, in their order: opened_ms i64
 
 A build that does not know a tag refuses the snapshot, as it does one of another version.
 """
@@ -57,6 +59,7 @@ DELAYED: Final = 8
 SCHEDULE: Final = 9
 SUSPECTS: Final = 10
 READERS: Final = 11
+OPENED: Final = 12
 
 LATE_HEAD_BYTES: Final = 12
 LATE_RUN_BYTES: Final = 16
@@ -121,6 +124,12 @@ class Parts:
                 write_i64_be(suspects, i64(session))
                 write_i64_be(suspects, i64(since_ms))
             self._add(SUSPECTS, suspects.getvalue())
+        opened = BytesWriter()
+        for group in fifo.groups.values():
+            if group.oldest_ms() > 0:
+                _write_opened(opened, group)
+        if len(opened) > 0:
+            self._add(OPENED, opened.getvalue())
 
     def any(self) -> bool:
         """Whether there is one."""
@@ -191,6 +200,16 @@ class Parts:
         self._short.write(data)
 
 
+def _write_opened(out: BytesWriter, group: Group) -> None:
+    """Append what `OPENED` has of a group."""
+    name = group.name.encode()
+    write_i32_be(out, i32(len(name)))
+    out.write(name)
+    write_i32_be(out, i32(len(group.open)))
+    for checkout in group.open:
+        write_i64_be(out, checkout.opened_ms)
+
+
 def _lapsed(group: Group) -> tuple[bytes, list[tuple[int, list[list[Piece]]]]]:
     """What `READERS` has of a group."""
     head = BytesWriter()
@@ -256,6 +275,8 @@ def read_parts(fifo: Fifo, cursor: Cursor) -> Iterator[None]:
             yield from _read_delayed(fifo, cursor, end)
         elif tag == READERS:
             yield from _read_readers(fifo, cursor, end)
+        elif tag == OPENED:
+            yield from _read_opened(fifo, cursor, end)
         elif tag == SCHEDULE:
             yield from fifo.schedule.read(cursor)
         else:
@@ -355,3 +376,19 @@ def _read_readers(fifo: Fifo, cursor: Cursor, end: i64) -> Iterator[None]:
             checkout = Checkout(cursor.long())
             yield from checkout.messages.read(cursor)
             group.lapsed.append(checkout)
+
+
+def _read_opened(fifo: Fifo, cursor: Cursor, end: i64) -> Iterator[None]:
+    while cursor.at < end:
+        size = cursor.count()
+        at = cursor.at
+        cursor.at = at + size
+        group = fifo.groups[cursor.data[at : at + size].decode()]
+        count = cursor.count()
+        # A time is as much as a run, and so is a group.
+        cursor.room -= 1
+        for place in range(count):
+            if cursor.room <= 0:
+                yield
+            cursor.room -= 1
+            group.open[place].opened_ms = cursor.long()

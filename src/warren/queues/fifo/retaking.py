@@ -37,7 +37,7 @@ def retake(fifo: Fifo, group: Group, number: i64) -> Reply:
         messages.push(run.first, run.first + run.count - 1, run.acquired + 1, run.failed + 1)
     fifo.ready.cut_out(merge_pairs(_pairs(lapsed)))
     fifo.held += messages.count
-    checkout = group.retaken(lapsed, messages)
+    checkout = group.retaken(lapsed, messages, fifo.now_ms)
     if fifo.feed is not None:
         fifo.feed.read(group.name, messages.freeze())
     return LeaseReply(number, messages.count, checkout)

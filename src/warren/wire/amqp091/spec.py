@@ -2255,7 +2255,7 @@ class TableGroups(Method):
 class TableGroupsOk(Method):
     """`table.groups-ok`."""
 
-    __slots__ = ("count",)
+    __slots__ = ("count", "now_ms")
     CLASS_ID: ClassVar[int] = 240
     METHOD_ID: ClassVar[int] = 91
     NAME: ClassVar[str] = "table.groups-ok"
@@ -2264,13 +2264,16 @@ class TableGroupsOk(Method):
     def __init__(
         self,
         count: int = 0,
+        now_ms: int = 0,
     ) -> None:
         self.count = count
+        self.now_ms = now_ms
 
     def encode(self) -> bytes:
         writer = BytesWriter()
         writer.write(b"\x00\xf0\x00\x5b")
         write_longlong(writer, self.count)
+        write_longlong(writer, self.now_ms)
         return writer.getvalue()
 
 
@@ -2374,6 +2377,182 @@ class TableRetakeOk(Method):
         writer.write(b"\x00\xf0\x00\x6f")
         write_longlong(writer, self.count)
         write_longlong(writer, self.gone)
+        return writer.getvalue()
+
+
+@final
+class TableHeld(Method):
+    """`table.held`."""
+
+    __slots__ = ("group", "queue", "reserved_1")
+    CLASS_ID: ClassVar[int] = 240
+    METHOD_ID: ClassVar[int] = 120
+    NAME: ClassVar[str] = "table.held"
+    SYNCHRONOUS: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        reserved_1: int = 0,
+        queue: str = "",
+        group: str = "",
+    ) -> None:
+        self.reserved_1 = reserved_1
+        self.queue = queue
+        self.group = group
+
+    def encode(self) -> bytes:
+        writer = BytesWriter()
+        writer.write(b"\x00\xf0\x00\x78")
+        write_short(writer, self.reserved_1)
+        write_shortstr(writer, self.queue)
+        write_shortstr(writer, self.group)
+        return writer.getvalue()
+
+
+@final
+class TableHeldOk(Method):
+    """`table.held-ok`."""
+
+    __slots__ = ("count", "now_ms", "settled")
+    CLASS_ID: ClassVar[int] = 240
+    METHOD_ID: ClassVar[int] = 121
+    NAME: ClassVar[str] = "table.held-ok"
+    HAS_CONTENT: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        count: int = 0,
+        settled: int = 0,
+        now_ms: int = 0,
+    ) -> None:
+        self.count = count
+        self.settled = settled
+        self.now_ms = now_ms
+
+    def encode(self) -> bytes:
+        writer = BytesWriter()
+        writer.write(b"\x00\xf0\x00\x79")
+        write_longlong(writer, self.count)
+        write_longlong(writer, self.settled)
+        write_longlong(writer, self.now_ms)
+        return writer.getvalue()
+
+
+@final
+class TableBacklog(Method):
+    """`table.backlog`."""
+
+    __slots__ = ("group", "queue", "reserved_1")
+    CLASS_ID: ClassVar[int] = 240
+    METHOD_ID: ClassVar[int] = 130
+    NAME: ClassVar[str] = "table.backlog"
+    SYNCHRONOUS: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        reserved_1: int = 0,
+        queue: str = "",
+        group: str = "",
+    ) -> None:
+        self.reserved_1 = reserved_1
+        self.queue = queue
+        self.group = group
+
+    def encode(self) -> bytes:
+        writer = BytesWriter()
+        writer.write(b"\x00\xf0\x00\x82")
+        write_short(writer, self.reserved_1)
+        write_shortstr(writer, self.queue)
+        write_shortstr(writer, self.group)
+        return writer.getvalue()
+
+
+@final
+class TableBacklogOk(Method):
+    """`table.backlog-ok`."""
+
+    __slots__ = ("bytes", "first", "next", "now_ms", "ready", "settled")
+    CLASS_ID: ClassVar[int] = 240
+    METHOD_ID: ClassVar[int] = 131
+    NAME: ClassVar[str] = "table.backlog-ok"
+
+    def __init__(
+        self,
+        first: int = 0,
+        next: int = 0,
+        ready: int = 0,
+        bytes: int = 0,
+        settled: int = 0,
+        now_ms: int = 0,
+    ) -> None:
+        self.first = first
+        self.next = next
+        self.ready = ready
+        self.bytes = bytes
+        self.settled = settled
+        self.now_ms = now_ms
+
+    def encode(self) -> bytes:
+        writer = BytesWriter()
+        writer.write(b"\x00\xf0\x00\x83")
+        write_longlong(writer, self.first)
+        write_longlong(writer, self.next)
+        write_longlong(writer, self.ready)
+        write_longlong(writer, self.bytes)
+        write_longlong(writer, self.settled)
+        write_longlong(writer, self.now_ms)
+        return writer.getvalue()
+
+
+@final
+class TableQueues(Method):
+    """`table.queues`."""
+
+    __slots__ = ("known", "reserved_1")
+    CLASS_ID: ClassVar[int] = 240
+    METHOD_ID: ClassVar[int] = 140
+    NAME: ClassVar[str] = "table.queues"
+    SYNCHRONOUS: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        reserved_1: int = 0,
+        known: int = 0,
+    ) -> None:
+        self.reserved_1 = reserved_1
+        self.known = known
+
+    def encode(self) -> bytes:
+        writer = BytesWriter()
+        writer.write(b"\x00\xf0\x00\x8c")
+        write_short(writer, self.reserved_1)
+        write_longlong(writer, self.known)
+        return writer.getvalue()
+
+
+@final
+class TableQueuesOk(Method):
+    """`table.queues-ok`."""
+
+    __slots__ = ("count", "version")
+    CLASS_ID: ClassVar[int] = 240
+    METHOD_ID: ClassVar[int] = 141
+    NAME: ClassVar[str] = "table.queues-ok"
+    HAS_CONTENT: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        count: int = 0,
+        version: int = 0,
+    ) -> None:
+        self.count = count
+        self.version = version
+
+    def encode(self) -> bytes:
+        writer = BytesWriter()
+        writer.write(b"\x00\xf0\x00\x8d")
+        write_longlong(writer, self.count)
+        write_longlong(writer, self.version)
         return writer.getvalue()
 
 
@@ -2986,7 +3165,8 @@ def _decode_table_groups_ok(
     reader: Reader,
 ) -> TableGroupsOk:
     count = reader.longlong()
-    return TableGroupsOk(count)
+    now_ms = reader.longlong()
+    return TableGroupsOk(count, now_ms)
 
 
 def _decode_table_delete(
@@ -3015,6 +3195,61 @@ def _decode_table_retake_ok(
     count = reader.longlong()
     gone = reader.longlong()
     return TableRetakeOk(count, gone)
+
+
+def _decode_table_held(
+    reader: Reader,
+) -> TableHeld:
+    reserved_1 = reader.short()
+    queue = reader.shortstr()
+    group = reader.shortstr()
+    return TableHeld(reserved_1, queue, group)
+
+
+def _decode_table_held_ok(
+    reader: Reader,
+) -> TableHeldOk:
+    count = reader.longlong()
+    settled = reader.longlong()
+    now_ms = reader.longlong()
+    return TableHeldOk(count, settled, now_ms)
+
+
+def _decode_table_backlog(
+    reader: Reader,
+) -> TableBacklog:
+    reserved_1 = reader.short()
+    queue = reader.shortstr()
+    group = reader.shortstr()
+    return TableBacklog(reserved_1, queue, group)
+
+
+def _decode_table_backlog_ok(
+    reader: Reader,
+) -> TableBacklogOk:
+    first = reader.longlong()
+    next = reader.longlong()
+    ready = reader.longlong()
+    bytes = reader.longlong()
+    settled = reader.longlong()
+    now_ms = reader.longlong()
+    return TableBacklogOk(first, next, ready, bytes, settled, now_ms)
+
+
+def _decode_table_queues(
+    reader: Reader,
+) -> TableQueues:
+    reserved_1 = reader.short()
+    known = reader.longlong()
+    return TableQueues(reserved_1, known)
+
+
+def _decode_table_queues_ok(
+    reader: Reader,
+) -> TableQueuesOk:
+    count = reader.longlong()
+    version = reader.longlong()
+    return TableQueuesOk(count, version)
 
 
 def _decode_arguments(class_id: i64, method_id: i64, reader: Reader) -> Method:
@@ -3203,6 +3438,18 @@ def _decode_arguments(class_id: i64, method_id: i64, reader: Reader) -> Method:
             return _decode_table_retake(reader)
         if method_id == 111:
             return _decode_table_retake_ok(reader)
+        if method_id == 120:
+            return _decode_table_held(reader)
+        if method_id == 121:
+            return _decode_table_held_ok(reader)
+        if method_id == 130:
+            return _decode_table_backlog(reader)
+        if method_id == 131:
+            return _decode_table_backlog_ok(reader)
+        if method_id == 140:
+            return _decode_table_queues(reader)
+        if method_id == 141:
+            return _decode_table_queues_ok(reader)
     raise ConnectionException(503, "unimplemented method")
 
 
@@ -3325,5 +3572,11 @@ METHODS: Final[tuple[type[Method], ...]] = (
     TableDeleteOk,
     TableRetake,
     TableRetakeOk,
+    TableHeld,
+    TableHeldOk,
+    TableBacklog,
+    TableBacklogOk,
+    TableQueues,
+    TableQueuesOk,
 )
 """Every method class, by class and method id."""

@@ -8,7 +8,8 @@ rows are in the order in which things happened to it.
 |---|---|
 | publish | invoke; ok if it was confirmed, fail if it was nacked or returned, info |
 | deliver | ok, with `redelivered` |
-| settle | info: an acknowledgement is not answered |
+| settle | info: an acknowledgement is not answered; ok if the broker has it for good, with which |
+| gone | info: a message may be missing for a reason that is allowed, such as a purge |
 | fault | invoke when it begins, ok when it is over; `what` says which |
 | leader | ok: `node` leads `queue` |
 | surprise | info: `what` closed a channel or a connection |

@@ -1,0 +1,136 @@
+"""Queries and sinks while nodes of a cluster die: real processes, without a JVM."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.clients.support import eventually
+from tests.cluster.nodes import Cluster, Node, declare, ready
+from tests.spark.driver import Checkpoint, Query
+from tests.support.broker import Broker, free_port
+from tests.support.patience import patient
+from warren.client import PERSISTENT, connect
+from warren.spark import broker as spark_broker
+from warren.spark.finalising import finalise
+from warren.spark.options import write_options
+from warren.spark.staging import stage_rows
+
+pytestmark = pytest.mark.process
+
+WAIT_S = patient(60.0)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three nodes that run, for all tests here: whoever ends one starts it again."""
+    if Broker.from_environment() is not None:
+        pytest.skip("needs processes of its own")
+    folder = tmp_path_factory.mktemp("cluster")
+    # What a dead node had comes back after a second, and not after a minute.
+    settings = folder / "warren.conf"
+    settings.write_text("consumer_disconnected_timeout = 1000\n")
+    made: list[Broker] = []
+
+    def make(*options: str) -> Broker:
+        made.append(Broker(free_port(), folder / f"broker-{len(made)}", options=list(options)))
+        return made[-1]
+
+    cluster = Cluster(make, Path(folder))
+    cluster.start(3, "--config", str(settings))
+    yield cluster
+    for broker in made:
+        broker.kill()
+
+
+def addresses(cluster: Cluster, first: Node) -> str:
+    """The option `amqp.uri` with all nodes, one of them before the others."""
+    return ",".join(node.broker.url for node in [first, *cluster.others(first)])
+
+
+def restart(cluster: Cluster, node: Node) -> None:
+    node.broker.launch()
+    node.broker.wait()
+    cluster.settled()
+
+
+def test_the_leader_of_a_queue_dies_in_the_middle_of_a_batch(cluster: Cluster) -> None:
+    queue, rows = f"drained-{uuid.uuid4()}", 6_000
+    declare(cluster.nodes[0], queue)
+    leader = cluster.leader(queue, cluster.nodes[0])
+    with connect(leader.broker.url) as connection:
+        bodies = [b"%d" % number for number in range(rows)]
+        assert connection.channel().publish_many("", queue, bodies, PERSISTENT) == []
+    query = Query(
+        spark_broker.connect,
+        Checkpoint(),
+        **{"amqp.uri": addresses(cluster, leader), "subscribe": queue, "retryTimeout": "60s"},
+        maxOffsetsPerTrigger="2500",
+        minPartitions="2",
+        arrowBatchRows="100",
+    )
+    reader, limit = query.reader, query.reader.getDefaultReadLimit()
+    ends, got = [reader.initialOffset()], []
+    while True:
+        following = reader.latestOffset(ends[-1], limit)
+        if following == ends[-1]:
+            break
+        for partition in reader.partitions(ends[-1], following):
+            for number, arrow in enumerate(pickle.loads(query.shipped).read(partition)):
+                if len(ends) == 2 and number == 1 and leader.broker.running:
+                    leader.broker.kill()
+                got += arrow["value"].to_pylist()
+        ends.append(following)
+    assert not leader.broker.running
+    assert len(ends) == 4, "three batches"
+    assert sorted(map(int, got)) == list(range(rows))
+    reader.stop()
+    restart(cluster, leader)
+    eventually(lambda: ready(leader, queue) == 0, WAIT_S)
+
+
+def test_a_node_dies_while_rows_are_moved_exactly_once(cluster: Cluster) -> None:
+    """The one that the driver is connected to, which has a transaction under way."""
+    target, sink, rows = f"target-{uuid.uuid4()}", uuid.uuid4().hex, 12_000
+    declare(cluster.nodes[0], target)
+    dying, watching, _ = cluster.nodes
+    eventually(lambda: ready(watching, target) == 0, WAIT_S)
+    options = write_options(
+        {
+            "amqp.uri": addresses(cluster, dying),
+            "topic": target,
+            "delivery": "exactly-once",
+            "retryTimeout": "60s",
+        }
+    )
+    arrow = pa.RecordBatch.from_pylist([{"value": b"%d" % number} for number in range(rows)])
+    connected = spark_broker.connect
+    staged = stage_rows(iter([arrow]), options, f"{sink}:0:0", sink, 0, True, connected)
+    failed: list[BaseException] = []
+
+    def move() -> None:
+        try:
+            finalise([staged], sink, 0, True, options, connected)
+        except BaseException as error:
+            failed.append(error)
+
+    driver = threading.Thread(target=move)
+    driver.start()
+    with connect(watching.broker.url) as connection:
+        channel = connection.channel()
+        eventually(lambda: channel.queue_declare(target, passive=True).messages >= 1_000, WAIT_S)
+        dying.broker.kill()
+        driver.join(WAIT_S)
+        assert not driver.is_alive() and not failed, failed
+        channel.consume(target, no_ack=True)
+        got: list[bytes] = []
+        while deliveries := channel.receive(10_000, 5.0 if len(got) < rows else 0.2):
+            got += [delivery.body for delivery in deliveries]
+    assert sorted(map(int, got)) == list(range(rows))
+    restart(cluster, dying)

@@ -1,0 +1,62 @@
+"""Histories are judged on Spark as the serial checker judges them, those of chaos tests too."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sim.history import serial
+from sim.history import spark as on_spark
+from sim.history.forge import forge, scribble
+from sim.history.verdict import Verdict
+from tests.cluster.chaos.kept import kept_histories
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+FAULTS = 60
+"""Of each kind, and more than there are publishers."""
+
+
+def found(verdict: Verdict) -> dict[str, object]:
+    return asdict(verdict)
+
+
+def test_planted_faults_are_found_by_both(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "history"
+    planted = forge(folder, 80_000, FAULTS, 7)
+    one, other = serial.check(folder), on_spark.check(spark, folder)
+    assert found(other) == found(one)
+    for name in ("lost", "invented", "late"):
+        assert getattr(one, name) == getattr(planted, name)
+        assert len(getattr(one, name)) == FAULTS
+    assert one.doubled == planted.doubled and len(one.doubled) == 2 * FAULTS
+    assert not one.good and not one.vacuous
+
+
+def test_what_makes_no_sense_is_judged_alike(spark: SparkSession, tmp_path: Path) -> None:
+    """400 histories of events in any order, each with names of its own, in one."""
+    scribble(tmp_path / "history", 400, 11)
+    one = serial.check(tmp_path / "history")
+    assert min(map(len, (one.lost, one.invented, one.doubled, one.late))) > 100
+    assert found(on_spark.check(spark, tmp_path / "history")) == found(one)
+
+
+def test_no_history_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        on_spark.check(spark, tmp_path)
+
+
+def test_histories_of_chaos_tests(spark: SparkSession) -> None:
+    """Those that the chaos tests have left in this checkout."""
+    folders = kept_histories()
+    if not folders:
+        pytest.skip("no chaos test has run in this checkout")
+    for folder in folders:
+        verdict = on_spark.check(spark, folder)
+        assert found(verdict) == found(serial.check(folder)), folder
