@@ -19,14 +19,15 @@ class LossChecker(Checker):
     def finished(self) -> None:
         """Account for every confirmed message."""
         for queue in self.world.queues:
-            missing = [copy for copy in queue.copies if self._is_missing(copy)]
+            missing = [copy for copy in queue.copies if self.is_missing(copy)]
             if len(missing) > self.world.dropped(queue):
                 raise Violation(
                     f"{len(missing)} confirmed messages of queue {queue.name} are lost, first "
                     f"{missing[0].message}"
                 )
 
-    def _is_missing(self, copy: Copy) -> bool:
+    def is_missing(self, copy: Copy) -> bool:
+        """Whether a copy was not delivered and settled, and there is no reason for it."""
         message = copy.message
         if message.status != CONFIRMED or copy.settled != WAITING:
             return False

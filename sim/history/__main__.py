@@ -31,12 +31,25 @@ def main() -> int:
     forging.add_argument("--events", type=int, default=1_000_000)
     forging.add_argument("--faults", type=int, default=100, help="of each kind")
     forging.add_argument("--seed", type=int, default=1)
+    simulating = actions.add_parser("simulate", help="run seeds of the simulator, of one node")
+    simulating.add_argument("folder", metavar="DIR", type=Path)
+    simulating.add_argument("--first", type=int, default=1)
+    simulating.add_argument("--seeds", type=int, default=100)
+    simulating.add_argument("--operations", type=int, default=300)
     words = parser.parse_args()
+    if words.action != "check" and words.folder.exists():
+        parser.error(f"{words.folder} is there already")
+    if words.action == "simulate":
+        from sim.history.recorder import record
+
+        seeds = range(words.first, words.first + words.seeds)
+        failed = [each for each in record(words.folder, seeds, words.operations) if each.complaint]
+        for each in failed:
+            print(f"seed {each.seed} FAILED: {each.complaint}")
+        return int(bool(failed))
     if words.action == "forge":
         from sim.history.forge import forge
 
-        if words.folder.exists():
-            parser.error(f"{words.folder} is there already")
         planted = forge(words.folder, words.events, words.faults, words.seed)
         print(
             f"{len(planted.lost)} lost, {len(planted.invented)} invented, "

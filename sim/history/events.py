@@ -71,6 +71,7 @@ class History:
         self._lock = threading.Lock()
         self._files = 0
         self._logs: list[Log] = []
+        self._named: dict[str, Log] = {}
 
     def log(self, process: str) -> Log:
         """The log of a process, whose name nobody else has."""
@@ -78,6 +79,13 @@ class History:
         with self._lock:
             self._logs.append(made)
         return made
+
+    def log_of(self, process: str) -> Log:
+        """The log of a process, the same one each time; for one thread."""
+        found = self._named.get(process)
+        if found is None:
+            found = self._named[process] = self.log(process)
+        return found
 
     def write(self, rows: list[Row]) -> None:
         """Keep rows of one process, in order."""
@@ -150,9 +158,17 @@ def read(folder: Path) -> pa.Table:
     Raises:
         FileNotFoundError: There is none.
     """
+    tables = [pq.read_table(path, schema=SCHEMA) for path in paths_of(folder)]
+    return pa.concat_tables(tables).unify_dictionaries()
+
+
+def paths_of(folder: Path) -> list[Path]:
+    """The files of a history.
+
+    Raises:
+        FileNotFoundError: There are none.
+    """
     paths = sorted(folder.glob("*.parquet"))
     if not paths:
         raise FileNotFoundError(f"no history in {folder}")
-    return pa.concat_tables(
-        [pq.read_table(path, schema=SCHEMA) for path in paths]
-    ).unify_dictionaries()
+    return paths
