@@ -322,7 +322,7 @@ def archived_batches(folder: str | Path, after: int = 0) -> Iterator[ArchivedBat
         said = _read_json(folder / MANIFEST / f"{number:010d}.json")
         file = folder / str(said["file"])
         archived_ms = int(said.get("archived_ms", 0))
-        yield ArchivedBatch(number, file, int(said["rows"]), int(said["bytes"]), archived_ms)
+        yield ArchivedBatch(number, file, int(said["rows"]), int(said.get("bytes", 0)), archived_ms)
 
 
 def forget_batches(folder: str | Path, batches: list[ArchivedBatch]) -> list[ArchivedBatch]:
