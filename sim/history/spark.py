@@ -4,10 +4,14 @@ It comes to the same verdict as `serial`. A task takes the messages of some publ
 them by whole columns (`vector`), which costs a tenth of the same in Spark's own SQL: that would
 hash each message's words, and exchange all events between tasks, since what a message's consumer
 saw lies in another file than what its publisher did. Each task reads the files for itself instead.
+
+Source: G-24.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -47,6 +51,8 @@ def session(threads: int = 2) -> SparkSession:
     """A session for checks on this machine."""
     from pyspark.sql import SparkSession as Sessions
 
+    # Tasks need what this process has.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -26,6 +26,7 @@ def found(verdict: Verdict) -> dict[str, object]:
     return asdict(verdict)
 
 
+@pytest.mark.rule("G-24")
 def test_parts_come_to_the_same(tmp_path: Path) -> None:
     """However many parts there are, some of them without any event."""
     scribble(tmp_path, 20, 5)
@@ -48,6 +49,7 @@ def test_planted_faults_are_found_by_both(spark: SparkSession, tmp_path: Path) -
     assert not one.good and not one.vacuous
 
 
+@pytest.mark.rule("G-24")
 @pytest.mark.spark
 def test_what_makes_no_sense_is_judged_alike(spark: SparkSession, tmp_path: Path) -> None:
     """Many histories of events in any order, each with names of its own, in one."""
