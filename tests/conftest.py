@@ -101,6 +101,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if installed == source:
         return
     drawn = [path for path in (source / "admin" / "ui").rglob("*.*") if path.suffix != ".pyc"]
+    drawn.append(source / "pipeline" / "report.html")
     for path in [*source.rglob("*.py"), *drawn]:
         copy = installed / path.relative_to(source)
         if not copy.exists() or copy.read_bytes() != path.read_bytes():

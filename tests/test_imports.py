@@ -59,12 +59,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": BASE | {"log", "protocols", "queue_types"},
     "admin": BASE
     | {"client", "config", "message", "metadata", "node", "offline", "protocols", "queue_types"}
-    | {"queues"}
+    | {"pipeline", "queues"}
     | {"routing", "spark", "vhost"},
     "server": NODE | {"admin", "config"},
     "client": WIRE,
     "offline": NODE | {"config"},
     "spark": WIRE | {"client", "log", "message", "offline", "queue_types"},
+    "pipeline": BASE | {"client", "spark"},
     "sim": NODE,
     "pyspark_warren": {"spark"},
     "__main__": {"admin", "config", "server"},
@@ -155,6 +156,7 @@ ADMIN_MAY_IMPORT: dict[str, set[str]] = {
         "client",
         "config",
         "protocols",
+        "pipeline",
         "queue_types",
         "offline.directory",
         "spark.archiving",

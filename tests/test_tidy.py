@@ -26,13 +26,14 @@ MAY_TOUCH: dict[str, set[str]] = {
     "server": OUTSIDE,
     "admin": OUTSIDE,
     "config": {"socket", "ssl"},
+    "pipeline": OUTSIDE,
     "spark": OUTSIDE,
     "client": {"selectors", "socket", "ssl", "threading", "time"},
 }
 
 CLEAR_ROOMS = {
     *("admin", "client", "log", "message", "metadata", "node", "raft", "replication"),
-    *("routing", "spark", "vhost", "wire"),
+    *("pipeline", "routing", "spark", "vhost", "wire"),
 }
 """Rooms whose docstrings all say who does what; others join when theirs do."""
 

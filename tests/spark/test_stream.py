@@ -14,7 +14,7 @@ from tests.spark.driver import POINTS, Checkpoint, Killed, Query
 from tests.spark.fake import FakeBroker, FakeQueue, record
 from warren.errors import ConfigError
 from warren.spark.broker import BrokerAway, CheckpointLost, Fenced, RowsLost
-from warren.spark.partition import Share
+from warren.spark.partition import QueueShare
 from warren.wire.amqp091.errors import ChannelException, ConnectionException
 
 
@@ -98,7 +98,7 @@ def test_available_now_ignores_what_comes_later() -> None:
     start = reader.initialOffset()
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
     (partition,) = reader.partitions(start, end)
-    assert partition.shares == [Share("q", [(0, 2)], 1)]
+    assert partition.shares == [QueueShare("q", [(0, 2)], 1)]
     assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end
 
 

@@ -217,6 +217,7 @@ class QueueArchive:
                 "file": file.name,
                 "rows": rows,
                 "bytes": file.stat().st_size,
+                "archived_ms": int(time.time() * 1000),
                 "messages": [list(run) for run in batch.runs],
             },
         )
@@ -279,6 +280,24 @@ def publish_json(folder: Path, file: Path, content: dict[str, Any]) -> None:
     attempt.unlink(missing_ok=True)
 
 
+class ArchivedBatch(NamedTuple):
+    """One checkout of a queue that is archived.
+
+    Attributes:
+        number: Of the archive's checkouts, ascending.
+        file: Its messages.
+        rows: How many.
+        bytes: Of the file.
+        archived_ms: When its manifest was made, in milliseconds since 1970; 0 if it does not say.
+    """
+
+    number: int
+    file: Path
+    rows: int
+    bytes: int
+    archived_ms: int
+
+
 def archived_files(folder: str | Path) -> list[Path]:
     """The files of an archive in the order of their messages, each message in one of them.
 
@@ -288,11 +307,63 @@ def archived_files(folder: str | Path) -> list[Path]:
     Raises:
         NotArchived: The folder is no archive of a queue, or of a later release.
     """
+    return [batch.file for batch in archived_batches(folder)]
+
+
+def archived_batches(folder: str | Path, after: int = 0) -> Iterator[ArchivedBatch]:
+    """What an archive has, in the order of its messages, beyond the checkout `after`.
+
+    Raises:
+        NotArchived: The folder is no archive of a queue, or of a later release.
+    """
     folder = Path(folder).absolute()
     _read_json(folder / IDENTITY)
-    numbers = sorted(_manifests(folder))
-    names = [_read_json(folder / MANIFEST / f"{number:010d}.json")["file"] for number in numbers]
-    return [folder / str(name) for name in names]
+    for number in sorted(number for number in _manifests(folder) if number > after):
+        said = _read_json(folder / MANIFEST / f"{number:010d}.json")
+        file = folder / str(said["file"])
+        archived_ms = int(said.get("archived_ms", 0))
+        yield ArchivedBatch(number, file, int(said["rows"]), int(said.get("bytes", 0)), archived_ms)
+
+
+def forget_batches(folder: str | Path, batches: list[ArchivedBatch]) -> list[ArchivedBatch]:
+    """Have readers of the manifests no longer see some batches; returns which these were.
+
+    The newest batch stays: it says how far the archive is. The files stay until they are deleted,
+    which is up to the caller: readers may have begun with them.
+    """
+    folder = Path(folder).absolute()
+    last = _last_manifest(folder)
+    gone = [batch for batch in batches if batch.number != last]
+    for batch in gone:
+        (folder / MANIFEST / f"{batch.number:010d}.json").unlink()
+    if gone:
+        sync(folder / MANIFEST)
+    return gone
+
+
+def old_files(folder: str | Path) -> list[Path]:
+    """The files of batches that `forget_batches` took away."""
+    folder = Path(folder).absolute()
+    numbers = set(_manifests(folder))
+    last = max(numbers, default=0)
+    return [
+        file
+        for file in folder.glob("*.parquet")
+        if file.stem.isascii()
+        and file.stem.isdigit()
+        and int(file.stem) < last
+        and int(file.stem) not in numbers
+    ]
+
+
+def archive_identity(folder: str | Path) -> tuple[str, int]:
+    """The queue that an archive is of, and which queue of that name.
+
+    Raises:
+        NotArchived: The folder is no archive of a queue, or of a later release.
+    """
+    found = _read_json(Path(folder) / IDENTITY)
+    return str(found["queue"]), int(found["incarnation"])
 
 
 def _manifests(folder: Path) -> Iterator[int]:

@@ -11,7 +11,7 @@ from warren.spark.bounds import messages_within
 from warren.spark.broker import Connect
 from warren.spark.calling import PatientCaller
 from warren.spark.options import ReadOptions
-from warren.spark.partition import Share, plan, read
+from warren.spark.partition import QueueShare, plan, read
 from warren.spark.subscription import Subscription
 
 
@@ -32,7 +32,9 @@ class QueueReader(DataSourceReader):
         caller = PatientCaller(options.uris, options.retry_seconds, self._connect)
         try:
             queues = Subscription(options, caller).names()
-            shares = [Share(queue, messages_within(caller, options, queue)) for queue in queues]
+            shares = [
+                QueueShare(queue, messages_within(caller, options, queue)) for queue in queues
+            ]
             return plan(options, shares)
         finally:
             caller.close()

@@ -21,7 +21,7 @@ from warren.spark.checkpoint import Place, Places
 from warren.spark.group import GroupReader, Lag
 from warren.spark.leases import LeaseKeeper
 from warren.spark.options import UNBOUNDED, ReadOptions
-from warren.spark.partition import Share
+from warren.spark.partition import QueueShare
 from warren.spark.subscription import Subscription
 
 #: Seconds that an idle query has between two looks at a queue, for each queue that it has beyond
@@ -159,14 +159,14 @@ class DrainedQueues:
                 raise
             return False
 
-    def held(self, start: Places, end: Places) -> list[Share]:
+    def held(self, start: Places, end: Places) -> list[QueueShare]:
         """The messages of a logged batch, the same whenever they are asked for.
 
         Raises:
             Fenced: Another query has the group in one of the queues.
             RowsLost: Some are not there any more, and that is an error.
         """
-        found: list[Share] = []
+        found: list[QueueShare] = []
         for queue, place in end.items():
             if place == start.get(queue):
                 continue
@@ -191,7 +191,7 @@ class DrainedQueues:
                 continue
             runs = [run for checkout in held for run in checkout.runs]
             if runs:
-                found.append(Share(queue, runs, reader.epoch()))
+                found.append(QueueShare(queue, runs, reader.epoch()))
         return found
 
     def settle(self, end: Places) -> None:

@@ -55,7 +55,7 @@ _PAUSE_MAX: Final = 1.0
 _NAMED_MAX: Final = 20
 
 
-class Taken(NamedTuple):
+class TakenCheckout(NamedTuple):
     """A checkout that a group has: its place, and how many messages and bytes are in it."""
 
     place: Place
@@ -192,7 +192,7 @@ class GroupReader:
 
     def take(
         self, start: Place, rows_max: int, bytes_max: int, up_to: int, after: int = 0
-    ) -> Taken | None:
+    ) -> TakenCheckout | None:
         """Settle what is processed, then take the next messages.
 
         Args:
@@ -235,7 +235,9 @@ class GroupReader:
         self._idle_until = 0.0
         self._pause = _PAUSE
         self._newest = max(self._newest, taken.number)
-        return Taken(Place(taken.number, self.incarnation()), taken.messages, taken.size_bytes)
+        return TakenCheckout(
+            Place(taken.number, self.incarnation()), taken.messages, taken.size_bytes
+        )
 
     def held(self, start: Place, end: Place) -> list[OpenCheckout]:
         """The checkouts after `start` up to `end`, as a logged batch names them.

@@ -19,7 +19,7 @@ from warren.spark.reading import read_rows, split_shares
 from warren.spark.schema import arrow_schema
 
 
-class Share(NamedTuple):
+class QueueShare(NamedTuple):
     """Messages of one queue.
 
     Attributes:
@@ -36,12 +36,12 @@ class Share(NamedTuple):
 class Rows(InputPartition):
     """The messages one task reads, queue by queue."""
 
-    def __init__(self, shares: Sequence[Share]) -> None:
+    def __init__(self, shares: Sequence[QueueShare]) -> None:
         super().__init__(None)
         self.shares = list(shares)
 
 
-def plan(options: ReadOptions, shares: Sequence[Share]) -> list[InputPartition]:
+def plan(options: ReadOptions, shares: Sequence[QueueShare]) -> list[InputPartition]:
     """Cut messages into tasks; without messages there is one task without rows.
 
     Spark puts a partition of its own in the place of an empty list, which no reader knows.
@@ -91,7 +91,7 @@ def read(
 
 
 def _read_share(
-    options: ReadOptions, share: Share, complete: bool, caller: PatientCaller
+    options: ReadOptions, share: QueueShare, complete: bool, caller: PatientCaller
 ) -> Iterator[pa.RecordBatch]:
     """Read what a task has of one queue."""
     schema = arrow_schema(options.columns)

@@ -88,6 +88,7 @@ def _other_commands(commands: Any) -> None:
         groups,
         inspect,
         migrate,
+        pipeline,
         policies,
         queues,
         status,
@@ -155,6 +156,7 @@ def _other_commands(commands: Any) -> None:
     archive.add_command(commands)
     groups.add_command(commands)
     inspect.add_command(commands)
+    pipeline.add_command(commands)
     dev.add_command(commands)
 
 
