@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, final
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64, u8
 
-from warren.errors import Compacted
+from warren.errors import Compacted, CorruptRecord
 from warren.limits import TABLE_READ_BYTES_MAX
 from warren.log.listener import RawReader
 from warren.ports import Work
@@ -275,12 +275,21 @@ def _retaken(channel: Channel, queue: TableQueue, request: spec.TableRetake, rep
 
 @final
 class TableReader(RawReader):
-    """Waits for the batches that a `table.read` asked for."""
+    """Waits for the batches that a `table.read` asked for.
 
-    def __init__(self, channel: Channel, pending: Pending, queue: TableQueue) -> None:
+    What is damaged on the disk is not read again and again: up to there a read is answered as any
+    other, and one that begins there as if the messages had been settled, once the queue goes on
+    without them. Until then another member may have them.
+    """
+
+    def __init__(
+        self, channel: Channel, pending: Pending, queue: TableQueue, first: i64, limit: i64
+    ) -> None:
         self._channel: Channel = channel
         self._pending: Pending = pending
         self._queue: TableQueue = queue
+        self._first: i64 = first
+        self._limit: i64 = limit
         pending.queue = queue
 
     def raw_read(self, data: bytes, next_message: int, error: BaseException | None) -> None:
@@ -294,6 +303,16 @@ class TableReader(RawReader):
             else:
                 channel.refused(_copied(self._queue))
             return
+        if isinstance(error, CorruptRecord) and error.lost and not self._queue.deleted:
+            hole: i64 = error.lost[0][0]
+            if hole > self._first:
+                self._queue.read_raw(self._first, hole - 1, self._limit, self)
+                return
+            gone = self._queue.gone_up_to(self._first)
+            if gone >= 0:
+                data, next_message, error = b"", int(gone) + 1, None
+            else:
+                self._queue.damaged(error)
         if error is not None:
             channel.refused(ConnectionException(541, f"the log could not be read: {error}"))
             return
@@ -313,8 +332,9 @@ def _read(channel: Channel, queue: TableQueue, method: spec.TableRead) -> None:
     if not queue.is_complete():
         raise _copied(queue)
     limit = min(max(method.max_bytes, 1), TABLE_READ_BYTES_MAX)
-    reader = TableReader(channel, channel.wait(method), queue)
-    queue.read_raw(bounded(method.first), bounded(method.last), limit, reader)
+    first = bounded(method.first)
+    reader = TableReader(channel, channel.wait(method), queue, first, limit)
+    queue.read_raw(first, bounded(method.last), limit, reader)
 
 
 def _copied(queue: TableQueue) -> ConnectionException:
