@@ -401,7 +401,7 @@ def test_wrong_words_of_spark_are_one_clear_line(
 ) -> None:
     folder = str(tmp_path / "p")
     told: dict = {"x-death": [{"reason": "rejected", "queue": "shop.orders"}]}
-    told["x-exception-message"] = "order 'A-17' timed out after 2.5 s\n  at line 3"
+    told["x-exception-message"] = "order 'A17' timed out after 2.5 s\n  at line 3"
     channel = connection.channel()
     channel.publish_many("", "shop.letters", [b"{}"], Properties(headers=told).encode())
     assert main(["pipeline", "bronze", folder, "shop.letters", "--uri", shop]) == 0

@@ -112,10 +112,10 @@ class GroupReader:
         leases: LeaseKeeper,
         pause_max: float = _PAUSE_MAX,
     ) -> None:
-        """Remember what to read; nothing is connected yet.
+        """Know what to read; a connection is made when it is first needed.
 
         Args:
-            caller: Asks the broker; whoever made it closes it.
+            caller: Asks the broker; its maker closes it.
             leases: Keeps the group's lease, if it has one.
             pause_max: Seconds between two looks while nothing comes, at most.
         """

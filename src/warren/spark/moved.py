@@ -1,10 +1,10 @@
 """Whether rows that came back to a sink's queue are where they belong already.
 
 A broker node may die when a chunk's rows are in their queue and before the chunk is acked. The
-chunk comes back then, and whoever gets it cannot tell it from one that was never moved, except by
-a look at the target for the ids that the sink has given its rows. A quorum queue's log has messages
-for some time after they were consumed; and it is read behind an entry of the reader's own, so that
-nothing of what the dead node sent comes in later.
+chunk comes back then, and the driver that gets it cannot tell it from one that was never moved,
+except by a look at the target for the ids that the sink has given its rows. A quorum queue's log
+has messages for some time after they were consumed; and it is read behind an entry of the reader's
+own, so that nothing of what the dead node sent comes in later.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from warren.spark.outgoing import Outgoing
 from warren.spark.reading import read_rows
 from warren.spark.schema import arrow_schema
 from warren.spark.staging import RowChunk
-from warren.wire.amqp091.properties import decode_properties
 
 #: Rows that are looked at in one go.
 _ROWS: Final = 65_536
@@ -62,7 +61,7 @@ class MovedRows:
     def left(self, chunk: RowChunk) -> list[Outgoing]:
         """The rows of a chunk that came back which are not in the queue that they name.
 
-        Those are among them whose queue nobody can tell: they go to an exchange, or have an id that
+        Those are among them whose queue cannot be told: they go to an exchange, or have an id that
         the sink has not given them.
         """
         ids = [self._id_of(row) for row in chunk.rows]
@@ -78,7 +77,7 @@ class MovedRows:
     def _id_of(self, row: Outgoing) -> str:
         if row.exchange:
             return ""
-        known = decode_properties(row.properties, 0, len(row.properties)).message_id
+        known = row.message_id
         return known if known is not None and known.startswith(self._prefix) else ""
 
     def _found(self, queue: str, ids: list[str], batch: int) -> set[str]:

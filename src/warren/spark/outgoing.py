@@ -57,6 +57,11 @@ class Outgoing(NamedTuple):
     properties: bytes
     body: bytes
 
+    @property
+    def message_id(self) -> str | None:
+        """The property of this name."""
+        return decode_properties(self.properties, 0, len(self.properties)).message_id
+
 
 def check_columns(names: Sequence[str], options: WriteOptions) -> None:
     """Refuse a DataFrame that cannot be published, before a task starts.
