@@ -6,6 +6,8 @@ PORT ?= 5672
 PYTEST = .venv/bin/python -m pytest -n $(JOBS) --dist worksteal
 JOBS ?= logical
 PIECES = not process and not spark
+# What looks at the source alone says the same of it compiled.
+FORM = tests/test_tidy.py tests/test_imports.py
 SPARK = tests/spark
 
 export PYTHON
@@ -60,7 +62,7 @@ test-pure:
 test-compiled:
 	@tools/prepare pieces
 	@echo '--- the pieces, compiled'
-	$(PYTEST) -q -m '$(PIECES)' --ignore=$(SPARK)
+	$(PYTEST) -q -m '$(PIECES)' --ignore=$(SPARK) $(FORM:%=--ignore=%)
 
 test-package:
 	@tools/prepare build
