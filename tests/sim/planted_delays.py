@@ -57,9 +57,9 @@ def left_out_of_snapshots() -> Undo:
 def taken_further_by_rafts_entries() -> Undo:
     """A replay has what is due go on with an entry that is Raft's alone, unlike the others."""
 
-    def other(fifo: Any, batch: Any) -> None:
+    def other(fifo: Any, batch: Any, witness: Any) -> None:
         if batch.session != RAFT_SESSION:
-            original(fifo, batch)
+            original(fifo, batch, witness)
             return
         close_sessions(fifo, closed_sessions(batch), batch.stamp_ms, are_lost(batch))
         fifo.dispatch()

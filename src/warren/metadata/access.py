@@ -81,8 +81,9 @@ def apply_access(
     elif isinstance(command, SetVhostLimits):
         tables = vhosts.get(command.vhost)
         if tables is not None:
-            outcome.changed = tables.limits != command.limits
+            outcome.repeated = tables.limits == command.limits
             tables.limits = command.limits
+            outcome.changed = True
             outcome.limits_changed = True
     else:
         return _apply_permissions(users, vhosts, command, outcome)

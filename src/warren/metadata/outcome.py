@@ -36,6 +36,7 @@ class Outcome(Result):
         vhosts_changed: A vhost came, or all that it had is gone.
         deleted_vhost: The vhost whose deletion has begun; None if none has.
         gone_vhost: The vhost of which nothing is left; None if none is.
+        repeated: What was set, a policy or limits, was so before.
         limits_changed: A user or a vhost has other limits than before.
         deleted_user: The user that is no more; None if none went.
     """
@@ -54,6 +55,7 @@ class Outcome(Result):
         self.created_user: bool = False
         self.cleared_policy: PolicyRecord | None = None
         self.vhosts_changed: bool = False
+        self.repeated: bool = False
         self.limits_changed: bool = False
         self.deleted_vhost: VhostRecord | None = None
         self.gone_vhost: VhostRecord | None = None

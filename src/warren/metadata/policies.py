@@ -120,12 +120,13 @@ def set_policy(vhosts: dict[str, VhostRecord], command: SetPolicy, outcome: Outc
     if tables is not None:
         policies = tables.policies_of(command.operator)
         before = policies.get(command.name)
-        outcome.changed = before is None or (
+        outcome.repeated = before is not None and (
             before.pattern,
             before.apply_to,
             before.priority,
             before.definition,
-        ) != (command.pattern, command.apply_to, command.priority, command.definition)
+        ) == (command.pattern, command.apply_to, command.priority, command.definition)
+        outcome.changed = True
         policies[command.name] = PolicyRecord(
             command.name,
             command.pattern,

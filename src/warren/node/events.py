@@ -277,10 +277,11 @@ class NodeEvents(Work):
             self._queue_created(created, user)
         if isinstance(command, commands.DeleteVhost) and outcome.deleted_vhost is not None:
             self._rights_gone(outcome.deleted_vhost, user)
-        if outcome.changed:
+        tells = outcome.changed and not outcome.repeated
+        if tells:
             self._changed_topology(command, user)
         self.cascaded(outcome, user)
-        if outcome.changed:
+        if tells:
             self._changed_access(command, outcome, user)
             self._changed_parameters(command, outcome, user)
 

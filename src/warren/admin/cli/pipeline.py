@@ -212,6 +212,8 @@ def _replay_words(actions: Any) -> None:
             "warren pipeline replay /data/shop --resume 20260131-120000-a1b2c3",
         ),
     )
+    # What excludes each other would be one long line.
+    replay.usage = "warren pipeline replay DIR (--where SQL | --resume ID) [options]"
     _uri(replay)
     _where(replay, default=None)
     replay.add_argument("--dry-run", action="store_true", help="only say what would be sent")
