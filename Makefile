@@ -77,9 +77,9 @@ test-process:
 test-spark:
 	@tools/prepare spark
 	@echo '--- the pieces for Spark, as plain Python'
-	WARREN_PURE=1 .venv/bin/python -m pytest -q -m '$(PIECES)' $(SPARK)
+	WARREN_PURE=1 $(PYTEST) -q -m '$(PIECES)' $(SPARK)
 	@echo '--- queues in Spark'
-	.venv/bin/python -m pytest -q $(SPARK)
+	$(PYTEST) --dist loadfile -q $(SPARK)
 
 lint:
 	@tools/prepare lint
