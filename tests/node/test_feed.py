@@ -295,7 +295,7 @@ def test_what_is_wrong_with_a_feed_is_refused() -> None:
     assert refusal("enable_feed", vhost="none")[0] == NOT_FOUND
     kind, text = refusal("enable_feed", vhost="/", pattern="(")
     assert kind == PRECONDITION_FAILED and "regular expression" in text
-    assert "1 to 255 bytes" in refusal("enable_feed", vhost="/", queue="q" * 256)[1]
+    assert "at most 255 bytes" in refusal("enable_feed", vhost="/", queue="q" * 256)[1]
     assert "at least 1 byte" in refusal("enable_feed", vhost="/", max_bytes=0)[1]
     assert refusal("disable_feed", vhost="/") == (NOT_FOUND, "vhost '/' has no events feed")
     value = {"vhost": "/", "component": "warren-feed", "name": "feed"}

@@ -11,15 +11,15 @@ from typing import Final, final
 import msgspec
 
 from warren.errors import PRECONDITION_FAILED, Refusal
-from warren.limits import SHORTSTR_BYTES_MAX
+from warren.metadata.access_checks import check_pattern
 from warren.metadata.commands import SetParameter
+from warren.metadata.names import check_length
 from warren.metadata.parameters import FEED, PARAMETERS_MAX, Parameters, check_parameter
-from warren.metadata.patterns import Pattern, PatternError, new_pattern
+from warren.metadata.patterns import Pattern
 
 FEED_NAME: Final = "feed"
 """The name of the one parameter of component `FEED` that a vhost has."""
 DEFAULT_QUEUE: Final = "warren.feed"
-PATTERN_BYTES_MAX: Final = 4_096
 
 
 @final
@@ -64,20 +64,10 @@ def check_feed(parameters: Parameters, vhost: str, queue: str, pattern: str) -> 
     Raises:
         Refusal: `PRECONDITION_FAILED`, its queue's name is none, or the pattern.
     """
-    size = len(queue.encode("utf-8", "surrogatepass"))
-    if not 0 < size <= SHORTSTR_BYTES_MAX:
-        raise Refusal(
-            PRECONDITION_FAILED, f"the name of a feed's queue has 1 to {SHORTSTR_BYTES_MAX} bytes"
-        )
-    if len(pattern.encode("utf-8", "surrogatepass")) > PATTERN_BYTES_MAX:
-        raise Refusal(PRECONDITION_FAILED, f"pattern must not exceed {PATTERN_BYTES_MAX} bytes")
-    try:
-        new_pattern(pattern)
-    except PatternError as error:
-        raise Refusal(
-            PRECONDITION_FAILED,
-            f"pattern should be regular expression but is invalid: '{pattern}': {error}",
-        ) from None
+    if not queue:
+        raise Refusal(PRECONDITION_FAILED, "a feed's queue has a name")
+    check_length("the name of a feed's queue", queue)
+    check_pattern(pattern)
     if (vhost, FEED, FEED_NAME) not in parameters and len(parameters) >= PARAMETERS_MAX:
         raise Refusal(PRECONDITION_FAILED, f"there are {PARAMETERS_MAX} parameters at most")
     said = {"queue": queue}

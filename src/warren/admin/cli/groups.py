@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from warren.admin.cli.client import URI, complain
+from warren.admin.cli.status import duration
 from warren.admin.cli.words import Parser, examples
 
 if TYPE_CHECKING:
@@ -115,18 +116,8 @@ def run(words: argparse.Namespace) -> int:
 
 
 def age_text(age_ms: int) -> str:
-    """How long something has lasted, in its two largest units; `-` if that is not known."""
-    if age_ms < 0:
-        return "-"
-    seconds = age_ms // 1000
-    for unit, size, below, rest in (
-        ("d", 86_400, "h", 3_600),
-        ("h", 3_600, "m", 60),
-        ("m", 60, "s", 1),
-    ):
-        if seconds >= size:
-            return f"{seconds // size}{unit}{seconds % size // rest}{below}"
-    return f"{seconds}s"
+    """How long something has lasted, as one word; `-` if that is not known."""
+    return duration(age_ms // 1000).replace(" ", "") if age_ms >= 0 else "-"
 
 
 def show_all(groups: list[GroupState]) -> int:
