@@ -98,6 +98,16 @@ def numbers(table: Table) -> list[int]:
     return [n for file in table.files() for n in pq.read_table(file)["number"].to_pylist()]
 
 
+def test_what_does_not_say_of_when_it_is_stays(tmp_path: Path) -> None:
+    folder = PipelineFolder(tmp_path / "p")
+    folder.begin("/")
+    (tmp_path / "p" / "bronze").mkdir()
+    table = Table(folder.gold / "minutes")
+    table.make("minutes", {})
+    table.commit(table.newest(), table.take(written(table, 1), "rows", "minute"))
+    assert keep(folder, days=-1) == [] and len(table.files()) == 1
+
+
 def test_a_table_changes_by_whole_versions(tmp_path: Path) -> None:
     table = Table(tmp_path / "t")
     table.make("rows", {"key": "x"})
@@ -482,6 +492,11 @@ def test_upkeep_changes_no_figure(
 
     assert keep(folder, days=1, bronze_days=1) == [], "nothing is old"
     files = archived_files(folder.bronze(queue))
+    latencies = Table(folder.gold / "latencies")
+    latencies.make("latencies", {})
+    unread = latencies.commit(latencies.newest(), [], facts={"queue": queue, "checkout": 0})
+    assert keep(folder, days=1, bronze_days=-1) == [], "a table has not read it yet"
+    latencies.commit(unread, [], facts={"queue": queue, "checkout": 2})
     gone = keep(folder, days=-1, bronze_days=-1)
     assert [(each.files, each.rows) for each in gone] == [(1, 3), (1, 6)], "the newest batch stays"
     assert archived_files(folder.bronze(queue)) == files[1:] and files[0].exists()

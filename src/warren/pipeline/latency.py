@@ -115,6 +115,7 @@ class LatencyTable:
             figures = latencies(journeys(feed.events(blocks, explode=True)))
             figures = figures.where(F.col("minute") >= F.timestamp_millis(F.lit(first_ms)))
             facts = {
+                "queue": queue,
                 "checkout": batches[-1].number,
                 "upto_ms": max(last for _, (_, last) in spans),
             }

@@ -125,7 +125,8 @@ def _merged(table: Table, files: list[TableFile], column: str) -> list[TableFile
 
 
 def keep(folder: PipelineFolder, days: float, bronze_days: float | None = None) -> list[TakenAway]:
-    """Take away what is older than some days; files that are in part younger stay.
+    """Take away what is older than some days; files that are in part younger stay, and those that
+    do not say of when they are.
 
     Args:
         days: For tables.
@@ -144,7 +145,7 @@ def keep(folder: PipelineFolder, days: float, bronze_days: float | None = None) 
     for lock, _, table in tables(folder):
         with folder.writing(lock):
             since = table.newest()
-            old = [file for file in since.files if file.last_ms < before_ms]
+            old = [file for file in since.files if 0 < file.last_ms < before_ms]
             if old:
                 table.commit(since, [], drop=old)
             table.sweep()
@@ -161,7 +162,7 @@ def _keep_archive(folder: PipelineFolder, queue: str, before_ms: int) -> TakenAw
     read_by_all = min(_read(folder, queue), default=0)
     old: list[ArchivedBatch] = []
     for batch in archived_batches(archive):
-        if batch.number > read_by_all or _last_ms(batch.file) >= before_ms:
+        if batch.number > read_by_all or not 0 < _last_ms(batch.file) < before_ms:
             break
         old.append(batch)
     gone = forget_batches(archive, old)
@@ -184,3 +185,8 @@ def _read(folder: PipelineFolder, queue: str) -> Iterator[int]:
         table = Table(folder.gold / name)
         if table.exists():
             yield int(table.newest().facts.get("checkouts", {}).get(queue, 0))
+    latencies = Table(folder.gold / "latencies")
+    if latencies.exists():
+        facts = latencies.newest().facts
+        if facts.get("queue") == queue:
+            yield int(facts["checkout"])
