@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import random
+import time
 from bisect import bisect_right
 
 import pytest
+
+from tests.admin.host import answered, service_of
+from tests.node.pair import Pair
 
 from warren.admin.service.history import (
     BASIC,
@@ -94,6 +98,13 @@ def test_only_what_changes_or_is_asked_for_has_samples() -> None:
     assert len(histories) == 1
 
 
+def test_what_is_asked_for_in_the_step_of_a_change_was_as_before() -> None:
+    histories = SampleStore(1, BASIC, 1)
+    histories.wanted("asked", BEGIN, (0,))
+    histories.note("asked", BEGIN, (0,), (10,))
+    assert histories.at("asked", SampleRange(BEGIN - 10, BEGIN, 5), (10,)) == [(0,), (0,), (10,)]
+
+
 def test_a_span_has_a_bounded_number_of_moments() -> None:
     assert len(SampleRange(0, 1 << 60, 1).moments) == MOMENTS_MAX
 
@@ -111,3 +122,15 @@ def test_busy_queues_cost_what_is_documented() -> None:
     for queue in range(3, 100_000):
         histories.note(queue, BEGIN, (0,) * 12, (1,) * 12)
     assert len(histories) == 1_000
+
+
+def test_samples_are_of_the_steps_that_they_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timer ends up to a millisecond early or late: two samples are never of one step."""
+    pair = Pair(alone=True)
+    service = service_of(pair)
+    moments = []
+    for moment in (BEGIN + 0.0008, BEGIN + 4.9996, BEGIN + 9.9991):
+        monkeypatch.setattr(time, "time", lambda moment=moment: moment)
+        answered(pair, service.statistics.sample)
+        moments.append(service.statistics.moment)
+    assert moments == [BEGIN, BEGIN + 5, BEGIN + 10]

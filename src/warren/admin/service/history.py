@@ -147,7 +147,7 @@ class SampleStore:
         if series is None:
             if values == before or len(self._series) >= self._most:
                 return
-            series = self._begin(thing, now - self._policy[0][1], before)
+            series = self._begin(thing, now, before)
         series.add(now, values)
 
     def wanted(self, thing: object, now: int, values: Values) -> None:
@@ -177,6 +177,8 @@ class SampleStore:
             del self._series[thing]
 
     def _begin(self, thing: object, now: int, values: Values) -> SampleSeries:
+        """Begin with what a thing's figures were before now: a step earlier, so that what they
+        come to within this step does not take its place."""
         series = self._series[thing] = SampleSeries(self._columns, self._policy)
-        series.add(now, values)
+        series.add(now - self._policy[0][1], values)
         return series

@@ -228,7 +228,9 @@ class Statistics:
         now = time.monotonic()
         seconds = max(now - self._sampled, 0.001)
         self._sampled = now
-        moment = self.moment = int(time.time())
+        # A timer may end just before the step that it waits for: rounded down, that sample would
+        # take the place of the one before.
+        moment = self.moment = round(time.time())
         slices = Slices()
         before, self.queues = self.queues, {}
         led = [0] * len(LENGTHS)
