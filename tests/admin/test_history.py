@@ -10,7 +10,6 @@ import pytest
 
 from tests.admin.host import answered, service_of
 from tests.node.pair import Pair
-
 from warren.admin.service.history import (
     BASIC,
     DETAILED,
