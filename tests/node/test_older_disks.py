@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from sim.disk import SimDisk
 from tests.node.pair import Pair, Station, three_with_messages
+from warren.node.store import METADATA_GROUP
 from warren.protocols.peer import refusal as codes
 from warren.wire.amqp091 import spec
 
@@ -263,3 +265,22 @@ def test_a_newest_file_without_its_end() -> None:
     file.sync()
     c.start()
     begins_anew(pair, c, pair.a)
+
+
+def test_a_node_that_is_killed_at_any_moment_while_it_begins_anew() -> None:
+    """Its log may be ahead of its tables, which name the copies of its lost disk until then."""
+    pair = three_with_messages(QUEUE, minds_seconds=True)
+    c = pair.stations["c"]
+    behind = 0
+    for steps in range(1, 60):
+        c.disk = SimDisk(steps)
+        c.begin_anew()
+        for _ in range(steps):
+            pair.step()
+        c.kill()
+        c.start()
+        tables = c.node.log.group(METADATA_GROUP)
+        behind += c.node.metadata.applied_index < tables.last_index
+        pair.until(lambda: c.node.ready and votes(pair.a, "c"))
+        c.former_uid = b""
+    assert behind

@@ -75,7 +75,7 @@ class QueueHosting(TakingOver):
         self._begins_anew: bool = len(loop.settings.former_uid) > 0
         self._lacking: dict[int, None] = {}
         """Quorum queues that lack the copy that should be here, by group."""
-        self._unsure: list[QueueRecord] = []
+        self._unsure: dict[int, QueueRecord] = {}
         """Some of those: tables older than the log name them, and may not know that they went."""
         self._tables_known: i64 = 0
         """The last entry of the tables that the log had at the start."""
@@ -112,8 +112,8 @@ class QueueHosting(TakingOver):
             if forgetting is not None:
                 self._loop.do_in_parts(forgetting)
         if self._unsure:
-            self._loop.do_in_parts(Furnishing(self, self._unsure))
-            self._unsure = []
+            self._loop.do_in_parts(Furnishing(self, list(self._unsure.values())))
+            self._unsure = {}
         self._cluster.begin(
             Beginning(
                 self._loop,
@@ -298,9 +298,11 @@ class QueueHosting(TakingOver):
             self._lacking[group_id] = None
         elif not self._may_be_gone(record):
             self._lacking.pop(group_id, None)
-        elif group_id not in self._lacking:
+        else:
+            # It may have been lacking for another reason: the tables named the copy of a disk that
+            # was lost, before they named this one.
             self._lacking[group_id] = None
-            self._unsure.append(record)
+            self._unsure[group_id] = record
 
     def _may_be_gone(self, record: QueueRecord) -> bool:
         """Whether the log has nothing of a copy, and the tables are older than the log.
