@@ -4,7 +4,8 @@ Each vhost may have one (`metadata.feeds`). What this node tells of it, of the m
 that it leads and of its clients, is gathered into blocks, each of which is one message of the
 feed's queue: that is stored, replicated, limited and read like any other. A block goes when it is
 large enough, or with the next tick of the log, some times a second; what was not written by then is
-lost with the process. Blocks have numbers, so that a reader sees which are missing.
+lost with the process. Blocks have numbers, so that a reader sees which are missing. Of many feeds
+some go in one turn, each after those that began before it.
 
 While the feed's queue is behind or cannot be reached, a block grows up to a bound, and what comes
 beyond it is left out and counted: telling never holds up what it tells of.
@@ -12,6 +13,7 @@ beyond it is left out and counted: telling never holds up what it tells of.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 import msgspec
@@ -35,7 +37,11 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE: Final = "application/vnd.warren.feed"
 TURN_BLOCKS: Final = 8
-"""So many blocks, mostly of 64 KB, go in one turn."""
+"""So many blocks, of mostly no more than 64 KB, go in one turn."""
+TICK_FEEDS: Final = 64
+"""Of so many feeds a tick finds out whether there is still one."""
+ENDED_MAX: Final = 1_024
+"""Of so many feeds that ended the number of the last block is known."""
 DETAIL_BYTES_MAX: Final = 8_192
 """Of an event with more to say, only its name is told."""
 
@@ -70,8 +76,14 @@ class EventFeeds(Work, FeedSink):
         self._node: str = loop.settings.node_name
         self._feeds: dict[str, VhostFeed] = {}
         self._ended: dict[str, FeedWriter] = {}
-        """Those of vhosts that have none any more."""
-        self._due: list[VhostFeed] = []
+        """Those of vhosts that have none any more, in the order in which they ended."""
+        self._number: i64 = 0
+        """No feed that ended and is not known any more had a block of a higher number."""
+        self._to_check: deque[str] = deque()
+        self._begun: dict[str, FeedWriter] = {}
+        """By vhost, those with something that is to go with the next tick."""
+        self._due: deque[FeedWriter] = deque()
+        """Those with something that is to go now."""
         self._at_work: bool = False
 
     # What is told.
@@ -112,7 +124,7 @@ class EventFeeds(Work, FeedSink):
                 # What it has goes yet; its queues are told that it ended, one by one.
                 self._put(known)
                 del self._feeds[vhost]
-                self._ended[vhost] = known.writer
+                self._end(known.writer)
             return None
         if known is not None and known.source == source:
             return known
@@ -120,21 +132,39 @@ class EventFeeds(Work, FeedSink):
             self._put(known)
             writer = known.writer
         else:
-            # Its blocks go on counting, if there was one before.
-            ended = self._ended.pop(vhost, None)
-            writer = FeedWriter(self, self._loop, vhost, self._node) if ended is None else ended
+            writer = self._writer(vhost)
         feed = VhostFeed(source, feed_settings(source), writer)
         self._feeds[vhost] = feed
         return feed
 
+    def _writer(self, vhost: str) -> FeedWriter:
+        """What tells of a vhost from now on; its blocks go on counting, if it had a feed before."""
+        ended = self._ended.pop(vhost, None)
+        if ended is None:
+            return FeedWriter(self, self._loop, vhost, self._node, self._number)
+        ended.go_on()
+        return ended
+
+    def _end(self, writer: FeedWriter) -> None:
+        """The vhost of a writer has no feed any more."""
+        writer.end()
+        self._ended[writer.vhost] = writer
+        if len(self._ended) > ENDED_MAX:
+            oldest = self._ended.pop(next(iter(self._ended)))
+            self._number = max(self._number, oldest.number)
+
     # How it gets to its queue.
+
+    def block_begun(self, writer: FeedWriter) -> None:
+        """There is something to tell."""
+        self._begun[writer.vhost] = writer
 
     def block_due(self, writer: FeedWriter) -> None:
         """A block is large enough."""
-        feed = self._feeds.get(writer.vhost)
-        if feed is None or feed.writer is not writer:
-            return
-        self._due.append(feed)
+        self._due.append(writer)
+        self._work()
+
+    def _work(self) -> None:
         if not self._at_work:
             self._at_work = True
             self._loop.do_in_parts(self)
@@ -142,32 +172,49 @@ class EventFeeds(Work, FeedSink):
     def go_on(self) -> bool:
         """Have some blocks go; whether these were the last that are due."""
         for _ in range(min(TURN_BLOCKS, len(self._due))):
-            self._put(self._due.pop())
+            self._go(self._due.popleft())
         if self._due:
             return False
         self._at_work = False
         return True
 
+    def _go(self, writer: FeedWriter) -> None:
+        """Have a block go, unless it did, or with the next tick if it cannot."""
+        feed = self._feed(writer.vhost)
+        if feed is None or feed.writer is not writer or writer.empty():
+            return
+        self._put(feed)
+        if not writer.empty():
+            self._begun[writer.vhost] = writer
+
     def waiting(self) -> bool:
         """Whether there is something that has not gone."""
-        for feed in self._feeds.values():
-            if not feed.writer.empty():
-                return True
-        return False
+        return len(self._begun) > 0 or len(self._due) > 0
+
+    def tick(self) -> None:
+        """Have all go that there is, in parts if need be; called some times a second."""
+        if not self._to_check:
+            self._to_check.extend(self._feeds)
+        for _ in range(min(TICK_FEEDS, len(self._to_check))):
+            self._feed(self._to_check.popleft())
+        self._due.extend(self._begun.values())
+        self._begun = {}
+        if not self._at_work and not self.go_on():
+            self._work()
 
     def flush(self) -> None:
-        """Have all go that there is; called some times a second, and at an orderly stop."""
-        for vhost in list(self._feeds):
-            feed = self._feed(vhost)
-            if feed is not None:
-                self._put(feed)
+        """Have all go at once that there is: the node stops."""
+        self._due.extend(self._begun.values())
+        self._begun = {}
+        while self._due:
+            self._go(self._due.popleft())
+        self._begun = {}
 
     def _put(self, feed: VhostFeed) -> None:
         """Publish a block, unless its queue cannot have it now, so that it grows."""
         writer = feed.writer
         settings = feed.settings
         life: i64 = self._cluster.session
-        writer.due = False
         if settings is None or life == 0 or writer.empty():
             return
         queue = self._messages.queue_for(writer.vhost, settings.queue)

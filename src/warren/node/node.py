@@ -481,7 +481,7 @@ class Node(Loop):
         self._pulse()
         self.cluster.tick()
         self.timers.tick(self.monotonic_ms())
-        self.feeds.flush()
+        self.feeds.tick()
         self.log.tick(self.monotonic_ms())
         self._flush_queues()
         self._flush_log()

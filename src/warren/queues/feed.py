@@ -1,9 +1,10 @@
 """What happens to the messages of queues, told by runs of them for an events feed.
 
 A machine tells its `QueueFeed`, where it has one, what becomes of which messages: it costs one look
-at an attribute where it has none. Neighbours that the same happened to, in the same millisecond,
-are one row. All feeds of a vhost on a node write into one `FeedWriter`, of which the node makes
-blocks.
+at an attribute where it has none. Messages that the same happened to in the same millisecond are
+one row, if their numbers are equally far apart: consumers that are served in turn have every fourth
+message, or every fiftieth. What each consumer was handed and acked is told apart for that. All
+feeds of a vhost on a node write into one `FeedWriter`, of which the node makes blocks.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from warren.queues.fifo.pieces import Piece, opened, size_of
 from warren.queues.fifo.runs import as_run
 
 if TYPE_CHECKING:
+    from warren.queues.fifo.consumers import Consumer
     from warren.queues.queue import Host
 
 RUN_KINDS: Final = 8
@@ -43,17 +45,17 @@ RUNS_AT_ONCE_MAX: Final = 4_096
 """Of what happens to more runs at a time, as when a million scattered messages are acked at once,
 the rest is left out: about a millisecond."""
 
-BLOCK_ROWS: Final = 1_300
+BLOCK_ROWS: Final = 8_192
 """A block with so many rows, about 64 KB, is due."""
 
 BLOCK_TEXT_BYTES: Final = 65_536
 """One with texts that take so much is, too."""
 
-OPEN_QUEUES_MAX: Final = 512
-"""So many queues may have rows that still grow."""
+OPEN_RUNS_MAX: Final = 8_192
+"""So many rows may still grow: to write them all takes about a millisecond."""
 
 ROWS_MAX: Final = 65_536
-"""While a block cannot go to its queue, rows past so many are left out: 3.3 MB."""
+"""While a block cannot go to its queue, rows past so many are left out: 5.2 MB."""
 
 TEXT_BYTES_MAX: Final = 4_194_304
 """Texts past so many bytes are left out likewise."""
@@ -64,22 +66,79 @@ class FeedSink:
     """Sees to it that blocks get to their queue."""
 
     @abstractmethod
+    def block_begun(self, writer: FeedWriter) -> None:
+        """There is something to tell: have it go before long."""
+
+    @abstractmethod
     def block_due(self, writer: FeedWriter) -> None:
         """A block has much in it: have it go in a later turn."""
 
 
 @final
 class OpenRun:
-    """The newest row of one kind of a queue, which may grow; it has none while `count` is 0."""
+    """The newest row of one kind, of a queue or of one of its consumers, which may grow.
 
-    def __init__(self) -> None:
+    Attributes:
+        feed: That of the queue.
+        kind: What it tells; a number of `feed_block`.
+        count: Messages; there is no row while it is 0.
+        step: How far their numbers are apart; 0 while there is one, so that the second one says.
+        noted: Whether the writer knows of it.
+        block, place, placed: Where its consumer was last written: the block, the place among
+            those of the block, and the consumer.
+    """
+
+    def __init__(self, feed: QueueFeed, kind: i64) -> None:
+        self.feed: QueueFeed = feed
+        self.kind: i64 = kind
         self.first: i64 = 0
         self.count: i64 = 0
+        self.step: i64 = 0
         self.bytes: i64 = NONE
         self.consumer: i64 = NONE
         self.reason: i64 = NO_REASON
         self.time_ms: i64 = 0
         self.text: str = ""
+        self.noted: bool = False
+        self.block: FeedBlock | None = None
+        self.place: i64 = NONE
+        self.placed: i64 = NONE
+
+    def takes(self, first: i64, count: i64) -> bool:
+        """Have messages be part of the row, if they follow its own at its step."""
+        if self.step == 0:
+            step = first - self.first
+            if step <= 0 or (count > 1 and step != 1):
+                return False
+            self.step = step
+        elif first != self.first + self.count * self.step or (count > 1 and self.step != 1):
+            return False
+        self.count += count
+        return True
+
+    def consumer_in(self, block: FeedBlock) -> i64:
+        """The place of its consumer in a block, which has it from now on."""
+        if self.consumer == NONE:
+            return NONE
+        if block is not self.block or self.placed != self.consumer:
+            self.block = block
+            self.placed = self.consumer
+            self.place = block.consumer(self.consumer)
+        return self.place
+
+
+@final
+class ConsumerRuns:
+    """What a consumer was handed, and what it has acked.
+
+    Attributes:
+        feed: That of the queue which it consumes from.
+    """
+
+    def __init__(self, feed: QueueFeed) -> None:
+        self.feed: QueueFeed = feed
+        self.delivered: OpenRun = OpenRun(feed, DELIVERED)
+        self.acked: OpenRun = OpenRun(feed, ACKED)
 
 
 @final
@@ -91,18 +150,22 @@ class FeedWriter:
         number: The number of the last block.
         left_out: Rows that could not be told so far.
         due: Whether the sink knows that a block is due.
+        over: Whether the vhost has no feed any more: what its queues tell before they hear of that
+            is nobody's.
     """
 
-    def __init__(self, sink: FeedSink, host: Host, vhost: str, node: str) -> None:
+    def __init__(self, sink: FeedSink, host: Host, vhost: str, node: str, number: i64) -> None:
         self.vhost: str = vhost
-        self.number: i64 = 0
+        self.number: i64 = number
         self.left_out: i64 = 0
         self.due: bool = False
+        self.over: bool = False
         self._sink: FeedSink = sink
         self._host: Host = host
         self._node: str = node
         self._block: FeedBlock = FeedBlock(vhost, node)
-        self._open: list[QueueFeed] = []
+        self._open: list[OpenRun] = []
+        self._begun: bool = False
 
     def empty(self) -> bool:
         """Whether there is nothing to tell."""
@@ -112,20 +175,28 @@ class FeedWriter:
         """Wall time as of this turn, in milliseconds since the epoch."""
         return self._host.now_ms()
 
-    def opened(self, feed: QueueFeed) -> None:
-        """A queue has a row that may grow."""
-        self._open.append(feed)
-        if len(self._open) >= OPEN_QUEUES_MAX:
+    def opened(self, run: OpenRun) -> None:
+        """There is a row that may grow."""
+        if len(self._open) >= OPEN_RUNS_MAX:
+            self._close_runs()
             self._due()
+        run.noted = True
+        self._open.append(run)
+        if not self._begun:
+            self._begin()
 
     def block(self) -> FeedBlock | None:
         """Where a row may be written; None where it is to be left out."""
+        if self.over:
+            return None
         block = self._block
         if block.rows >= ROWS_MAX or block.text_bytes >= TEXT_BYTES_MAX:
             self.left_out += 1
             return None
         if block.rows >= BLOCK_ROWS or block.text_bytes >= BLOCK_TEXT_BYTES:
             self._due()
+        if not self._begun:
+            self._begin()
         return block
 
     def life_cycle(self, text: str, at_ms: i64) -> None:
@@ -133,7 +204,7 @@ class FeedWriter:
         block = self.block()
         if block is not None:
             place = block.text(text)
-            block.row(LIFE_CYCLE, NO_REASON, at_ms, NONE, NONE, NONE, NONE, NONE, place)
+            block.row(LIFE_CYCLE, NO_REASON, at_ms, NONE, NONE, NONE, 1, NONE, NONE, place)
 
     def take(self, life: i64) -> bytes:
         """All that there is to tell, as the next block.
@@ -141,14 +212,38 @@ class FeedWriter:
         Args:
             life: The session of this life of the node.
         """
-        for feed in self._open:
-            feed.close_runs()
-        self._open = []
-        self.due = False
-        block = self._block
-        self._block = FeedBlock(self.vhost, self._node)
+        block = self._taken()
         self.number += 1
         return block.encode(life, self.number, self.left_out)
+
+    def end(self) -> None:
+        """The vhost has no feed any more: leave out what has not gone."""
+        self.left_out += self._taken().rows
+        self.over = True
+
+    def go_on(self) -> None:
+        """The vhost has a feed again: what was told meanwhile is not of it."""
+        self._taken()
+        self.over = False
+
+    def _taken(self) -> FeedBlock:
+        self.due = True
+        self._close_runs()
+        self.due = False
+        self._begun = False
+        block = self._block
+        self._block = FeedBlock(self.vhost, self._node)
+        return block
+
+    def _close_runs(self) -> None:
+        """Write all rows that could have grown."""
+        for run in self._open:
+            run.feed.close(run)
+        self._open = []
+
+    def _begin(self) -> None:
+        self._begun = True
+        self._sink.block_begun(self)
 
     def _due(self) -> None:
         if not self.due:
@@ -171,48 +266,50 @@ class QueueFeed:
         self._name: str = name
         self._incarnation: i64 = incarnation
         self._runs: list[OpenRun] = []
-        """A row that may grow for each kind; none of a queue that nothing happens to."""
-        self._open: bool = False
-        """Whether the writer's block has, or gets, rows of this queue."""
+        """A row that may grow for each kind; none of a queue that nothing has happened to."""
         self._block: FeedBlock | None = None
         self._place: i64 = 0
         """That of the queue in this block."""
 
     def leading(self, next_message: i64) -> None:
         """This node tells of the queue from now on, from a message on."""
-        if not self._open:
-            self._begin()
         block = self.writer.block()
         if block is not None:
             now = self.writer.now_ms()
             place = self._place_in(block)
-            block.row(LEADING, NO_REASON, now, place, next_message, 0, NONE, NONE, NONE)
+            block.row(LEADING, NO_REASON, now, place, next_message, 0, 1, NONE, NONE, NONE)
 
     def published(self, first: i64, count: i64, size: i64, time_ms: i64) -> None:
         """Messages have come, says an entry of that time."""
-        self._tell(PUBLISHED, first, count, size, NONE, NO_REASON, time_ms, "")
+        self._add(self._run(PUBLISHED), first, count, size, NONE, NO_REASON, time_ms, "")
 
     def confirmed(self, first: i64, count: i64) -> None:
         """Messages are safe: their publishers may hear so."""
         now = self.writer.now_ms()
-        self._tell(CONFIRMED, first, count, NONE, NONE, NO_REASON, now, "")
+        self._add(self._run(CONFIRMED), first, count, NONE, NONE, NO_REASON, now, "")
 
-    def delivered(self, consumer: i64, first: i64, count: i64, again: bool) -> None:
+    def delivered(self, consumer: Consumer, first: i64, count: i64, again: bool) -> None:
         """A consumer was handed messages, which somebody had before or not."""
+        runs = consumer.told
+        if runs is None or runs.feed is not self:
+            runs = self._runs_of(consumer)
         reason = REDELIVERED if again else NO_REASON
-        self._tell(DELIVERED, first, count, NONE, consumer, reason, self.writer.now_ms(), "")
+        self._add(runs.delivered, first, count, NONE, consumer.id, reason, self.writer.now_ms(), "")
 
-    def acked(self, consumer: i64, lists: list[list[Piece]]) -> None:
+    def acked(self, consumer: Consumer, lists: list[list[Piece]]) -> None:
         """A consumer is done with messages."""
-        self._tell_lists(ACKED, lists, consumer, NO_REASON, "")
+        runs = consumer.told
+        if runs is None or runs.feed is not self:
+            runs = self._runs_of(consumer)
+        self._tell_lists(runs.acked, lists, consumer.id, NO_REASON, "")
 
     def returned(self, consumer: i64, lists: list[list[Piece]], reason: i64) -> None:
         """Messages go back to the queue."""
-        self._tell_lists(RETURNED, lists, consumer, reason, "")
+        self._tell_lists(self._run(RETURNED), lists, consumer, reason, "")
 
     def rejected(self, consumer: i64, lists: list[list[Piece]]) -> None:
         """A consumer wants messages gone; what becomes of them is told after it."""
-        self._tell_lists(REJECTED, lists, consumer, NO_REASON, "")
+        self._tell_lists(self._run(REJECTED), lists, consumer, NO_REASON, "")
 
     def died(self, lists: list[list[Piece]], reason: i64, elsewhere: bool) -> None:
         """Messages died, and go through the dead-letter exchange or nowhere.
@@ -221,42 +318,52 @@ class QueueFeed:
             reason: As `message.dead_letters` numbers it.
         """
         if elsewhere:
-            self._tell_lists(DEAD_LETTERED, lists, NONE, reason, self.to)
+            self._tell_lists(self._run(DEAD_LETTERED), lists, NONE, reason, self.to)
         else:
-            self._tell_lists(DROPPED, lists, NONE, reason, "")
+            self._tell_lists(self._run(DROPPED), lists, NONE, reason, "")
 
     def dead(self, first: i64, count: i64, reason: i64) -> None:
         """Messages died, and are kept until they are elsewhere."""
         now = self.writer.now_ms()
-        self._tell(DEAD_LETTERED, first, count, NONE, NONE, reason, now, self.to)
+        self._add(self._run(DEAD_LETTERED), first, count, NONE, NONE, reason, now, self.to)
 
     def dropped(self, lists: list[list[Piece]], reason: i64) -> None:
         """Messages left for good, and went nowhere."""
-        self._tell_lists(DROPPED, lists, NONE, reason, "")
+        self._tell_lists(self._run(DROPPED), lists, NONE, reason, "")
 
     def read(self, group: str, lists: list[list[Piece]]) -> None:
         """A group of readers has taken messages; which of them came back before is not told."""
-        self._tell_lists(DELIVERED, lists, 0, NO_REASON, said("group", group))
+        self._tell_lists(self._run(DELIVERED), lists, 0, NO_REASON, said("group", group))
 
     def read_done(self, group: str, lists: list[list[Piece]]) -> None:
         """A group of readers is done with messages."""
-        self._tell_lists(ACKED, lists, 0, NO_REASON, said("group", group))
+        self._tell_lists(self._run(ACKED), lists, 0, NO_REASON, said("group", group))
 
     def read_back(self, group: str, lists: list[list[Piece]], reason: i64) -> None:
         """What a group of readers held goes back to the queue."""
-        self._tell_lists(RETURNED, lists, 0, reason, said("group", group))
+        self._tell_lists(self._run(RETURNED), lists, 0, reason, said("group", group))
 
-    def close_runs(self) -> None:
-        """Write all rows that could have grown."""
-        for kind, run in enumerate(self._runs):
-            if run.count > 0:
-                self._write(kind, run)
-        self._runs = []
-        self._open = False
-        self._block = None
+    def close(self, run: OpenRun) -> None:
+        """Write a row that could have grown."""
+        if run.count > 0:
+            self._write(run)
+            run.count = 0
+        run.noted = False
+        run.block = None
+
+    def _runs_of(self, consumer: Consumer) -> ConsumerRuns:
+        runs = ConsumerRuns(self)
+        consumer.told = runs
+        return runs
+
+    def _run(self, kind: i64) -> OpenRun:
+        if not self._runs:
+            for each in range(RUN_KINDS):
+                self._runs.append(OpenRun(self, each))
+        return self._runs[kind]
 
     def _tell_lists(
-        self, kind: i64, lists: list[list[Piece]], consumer: i64, reason: i64, text: str
+        self, run: OpenRun, lists: list[list[Piece]], consumer: i64, reason: i64, text: str
     ) -> None:
         now = self.writer.now_ms()
         left: i64 = RUNS_AT_ONCE_MAX
@@ -267,12 +374,12 @@ class QueueFeed:
                 self.writer.left_out += size
                 continue
             for piece in opened(pieces):
-                run = as_run(piece)
-                self._tell(kind, run.first, run.count, NONE, consumer, reason, now, text)
+                each = as_run(piece)
+                self._add(run, each.first, each.count, NONE, consumer, reason, now, text)
 
-    def _tell(
+    def _add(
         self,
-        kind: i64,
+        run: OpenRun,
         first: i64,
         count: i64,
         size: i64,
@@ -281,38 +388,31 @@ class QueueFeed:
         time_ms: i64,
         text: str,
     ) -> None:
-        if not self._open:
-            self._begin()
-        run = self._runs[kind]
+        """Have a row grow, or write it and begin another one."""
         if run.count > 0:
             if (
-                run.first + run.count == first
-                and run.time_ms == time_ms
+                run.time_ms == time_ms
                 and run.consumer == consumer
                 and run.reason == reason
                 and run.text == text
+                and run.takes(first, count)
             ):
-                run.count += count
                 if size > 0:
                     run.bytes += size
                 return
-            self._write(kind, run)
+            self._write(run)
+        if not run.noted:
+            self.writer.opened(run)
         run.first = first
         run.count = count
+        run.step = 0 if count == 1 else 1
         run.bytes = size
         run.consumer = consumer
         run.reason = reason
         run.time_ms = time_ms
         run.text = text
 
-    def _begin(self) -> None:
-        """The writer is to know that there is something of this queue."""
-        self._open = True
-        for _ in range(RUN_KINDS):
-            self._runs.append(OpenRun())
-        self.writer.opened(self)
-
-    def _write(self, kind: i64, run: OpenRun) -> None:
+    def _write(self, run: OpenRun) -> None:
         block = self.writer.block()
         if block is None:
             return
@@ -320,14 +420,15 @@ class QueueFeed:
         if run.text:
             text = block.text(run.text)
         block.row(
-            kind,
+            run.kind,
             run.reason,
             run.time_ms,
             self._place_in(block),
             run.first,
             run.count,
+            max(run.step, 1),
             run.bytes,
-            run.consumer,
+            run.consumer_in(block),
             text,
         )
 

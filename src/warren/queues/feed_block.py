@@ -1,31 +1,35 @@
-"""One block of an events feed: rows of what happened, in columns that Arrow takes as they lie.
+"""One block of an events feed: rows of what happened, in columns as narrow as what they say.
 
-    magic     4   "WFB1"
-    rows      4   u32
-    life      8   the session of the node's life that tells
-    number    8   of the block, in that life and vhost, from 1
-    left_out  8   rows that this life could not tell of before
-    queues    4   u32: queues that rows name
-    texts     4   u32: texts, of which the first two are the vhost and the node
-    time, first, count, bytes, consumer      8 a row each, i64
-    queue, text                              4 a row each, i32
-    incarnations                             8 a queue
-    event, reason                            1 a row each
-    sizes                                    4 a queue and a text, u32: names of queues come first
-    names and texts                          UTF-8
+    magic      4   "WFB2"
+    rows       4   u32
+    life       8   the session of the node's life that tells
+    number     8   of the block, in that life and vhost
+    left_out   8   rows that this life could not tell of before
+    queues     4   u32: queues that rows name
+    texts      4   u32: texts, of which the first two are the vhost and the node
+    consumers  4   u32: consumers that rows name
+    sized      4   u32: rows of event 0, which alone have bytes
+    columns    9 each: base i64, width u8
+    incarnations, firsts             8 a queue
+    consumers                        8 each
+    the columns                      width a row (of `bytes`, a row of event 0)
+    sizes                            4 a queue and a text, u32: names of queues come first
+    names and texts                  UTF-8
 
-All numbers are little-endian; what a row does not have is -1. docs/formats/feed.md has the numbers
-of events and reasons.
+A column's value is its base and what a row has of it: nothing where all are alike, or u8, i16, i32
+or i64, by the width in bytes. All numbers are little-endian; what a row does not have is -1.
+docs/formats/feed.md has the columns, and the numbers of events and reasons.
 """
 
 from __future__ import annotations
 
 from typing import Final, final
 
-from librt.strings import BytesWriter, write_i32_le, write_i64_le
-from mypy_extensions import i32, i64
+from librt.strings import BytesWriter, write_i16_le, write_i32_le, write_i64_le
+from librt.vecs import append, vec
+from mypy_extensions import i16, i32, i64
 
-MAGIC: Final = b"WFB1"
+MAGIC: Final = b"WFB2"
 NONE: Final = -1
 """What a row does not have."""
 
@@ -65,16 +69,18 @@ class FeedBlock:
     def __init__(self, vhost: str, node: str) -> None:
         self.rows: i64 = 0
         self.text_bytes: i64 = 0
-        self._times: BytesWriter = BytesWriter()
-        self._firsts: BytesWriter = BytesWriter()
-        self._counts: BytesWriter = BytesWriter()
-        self._sizes: BytesWriter = BytesWriter()
-        self._consumers: BytesWriter = BytesWriter()
-        self._queues: BytesWriter = BytesWriter()
-        self._texts: BytesWriter = BytesWriter()
-        self._events: BytesWriter = BytesWriter()
-        self._reasons: BytesWriter = BytesWriter()
-        self._incarnations: BytesWriter = BytesWriter()
+        self._times: vec[i64] = vec[i64]()
+        self._firsts: vec[i64] = vec[i64]()
+        self._counts: vec[i64] = vec[i64]()
+        self._steps: vec[i64] = vec[i64]()
+        self._consumers: vec[i64] = vec[i64]()
+        self._queues: vec[i64] = vec[i64]()
+        self._texts: vec[i64] = vec[i64]()
+        self._events: vec[i64] = vec[i64]()
+        self._reasons: vec[i64] = vec[i64]()
+        self._sizes: vec[i64] = vec[i64]()
+        self._incarnations: vec[i64] = vec[i64]()
+        self._ids: vec[i64] = vec[i64]()
         self._names: list[bytes] = []
         self._known: dict[str, int] = {}
         self._said: list[bytes] = []
@@ -83,9 +89,14 @@ class FeedBlock:
 
     def queue(self, name: str, incarnation: i64) -> i64:
         """Add a queue, which has a row; gives its place among them."""
-        write_i64_le(self._incarnations, incarnation)
+        self._incarnations = append(self._incarnations, incarnation)
         self._names.append(_utf8(name))
         return len(self._names) - 1
+
+    def consumer(self, consumer_id: i64) -> i64:
+        """Add a consumer, or one that is there once more; gives its place among them."""
+        self._ids = append(self._ids, consumer_id)
+        return len(self._ids) - 1
 
     def text(self, text: str) -> i64:
         """The place of a text among them; it is added where it is new."""
@@ -107,21 +118,30 @@ class FeedBlock:
         queue: i64,
         first: i64,
         count: i64,
+        step: i64,
         size: i64,
         consumer: i64,
         text: i64,
     ) -> None:
-        """Add a row; `NONE` is what it does not have."""
+        """Add a row; `NONE` is what it does not have.
+
+        Args:
+            queue, consumer, text: Places among those of the block.
+            step: How far the numbers of its messages lie apart.
+            size: Bytes of the messages; of `PUBLISHED` alone, the others have none.
+        """
         self.rows += 1
-        self._events.append(int(event))
-        self._reasons.append(int(reason))
-        write_i64_le(self._times, time_ms)
-        write_i64_le(self._firsts, first)
-        write_i64_le(self._counts, count)
-        write_i64_le(self._sizes, size)
-        write_i64_le(self._consumers, consumer)
-        write_i32_le(self._queues, i32(queue))
-        write_i32_le(self._texts, i32(text))
+        self._times = append(self._times, time_ms)
+        self._firsts = append(self._firsts, first)
+        self._counts = append(self._counts, count)
+        self._steps = append(self._steps, step)
+        self._consumers = append(self._consumers, consumer)
+        self._queues = append(self._queues, queue)
+        self._texts = append(self._texts, text)
+        self._events = append(self._events, event)
+        self._reasons = append(self._reasons, reason)
+        if event == PUBLISHED:
+            self._sizes = append(self._sizes, size)
 
     def encode(self, life: i64, number: i64, left_out: i64) -> bytes:
         """The block, which nothing is added to any more."""
@@ -133,26 +153,93 @@ class FeedBlock:
         write_i64_le(head, left_out)
         write_i32_le(head, i32(len(self._names)))
         write_i32_le(head, i32(len(self._said)))
+        write_i32_le(head, i32(len(self._ids)))
+        write_i32_le(head, i32(len(self._sizes)))
+        columns = BytesWriter()
+        firsts = self._lowest()
+        _narrow(head, columns, self._times)
+        _narrow(head, columns, self._ahead_of(firsts))
+        _narrow(head, columns, self._counts)
+        _narrow(head, columns, self._steps)
+        _narrow(head, columns, self._consumers)
+        _narrow(head, columns, self._queues)
+        _narrow(head, columns, self._texts)
+        _narrow(head, columns, self._events)
+        _narrow(head, columns, self._reasons)
+        _narrow(head, columns, self._sizes)
+        _write_all(head, self._incarnations)
+        _write_all(head, firsts)
+        _write_all(head, self._ids)
         names = self._names + self._said
-        sizes = BytesWriter()
         for name in names:
-            write_i32_le(sizes, i32(len(name)))
-        parts = [
-            head.getvalue(),
-            self._times.getvalue(),
-            self._firsts.getvalue(),
-            self._counts.getvalue(),
-            self._sizes.getvalue(),
-            self._consumers.getvalue(),
-            self._queues.getvalue(),
-            self._texts.getvalue(),
-            self._incarnations.getvalue(),
-            self._events.getvalue(),
-            self._reasons.getvalue(),
-            sizes.getvalue(),
-        ]
-        parts.extend(names)
-        return b"".join(parts)
+            write_i32_le(columns, i32(len(name)))
+        return b"".join([head.getvalue(), columns.getvalue(), *names])
+
+    def _lowest(self) -> vec[i64]:
+        """The lowest number of a message that rows of each queue begin with."""
+        count: i64 = len(self._names)
+        lowest = vec[i64](capacity=count)
+        for _ in range(count):
+            lowest = append(lowest, NONE)
+        for at in range(self.rows):
+            queue = self._queues[at]
+            if queue >= 0 and (lowest[queue] < 0 or self._firsts[at] < lowest[queue]):
+                lowest[queue] = self._firsts[at]
+        return lowest
+
+    def _ahead_of(self, lowest: vec[i64]) -> vec[i64]:
+        """How far rows begin beyond that."""
+        ahead = vec[i64](capacity=self.rows)
+        for at in range(self.rows):
+            queue = self._queues[at]
+            ahead = append(ahead, 0 if queue < 0 else self._firsts[at] - lowest[queue])
+        return ahead
+
+
+def _narrow(head: BytesWriter, out: BytesWriter, values: vec[i64]) -> None:
+    """Write a column: its base and width to the head, and what rows have of it to the others."""
+    count: i64 = len(values)
+    low: i64 = values[0] if count > 0 else 0
+    high = low
+    for at in range(count):
+        value = values[at]
+        if value < low:
+            low = value
+        elif value > high:
+            high = value
+    most = high - low
+    base = low
+    width = 1
+    if most == 0:
+        width = 0
+    elif most >= 1 << 32:
+        width = 8
+    elif most >= 1 << 16:
+        width = 4
+        base += 1 << 31
+    elif most >= 1 << 8:
+        width = 2
+        base += 1 << 15
+    write_i64_le(head, base)
+    head.append(width)
+    if width == 1:
+        for at in range(count):
+            out.append(int(values[at] - base))
+    elif width == 2:
+        for at in range(count):
+            write_i16_le(out, i16(values[at] - base))
+    elif width == 4:
+        for at in range(count):
+            write_i32_le(out, i32(values[at] - base))
+    elif width == 8:
+        for at in range(count):
+            write_i64_le(out, values[at] - base)
+
+
+def _write_all(out: BytesWriter, values: vec[i64]) -> None:
+    """Write numbers as they are."""
+    for at in range(i64(len(values))):
+        write_i64_le(out, values[at])
 
 
 def _utf8(text: str) -> bytes:

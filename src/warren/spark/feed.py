@@ -11,8 +11,9 @@ or without Spark, from the bodies alone::
     for value in values:
         rows = feed.decode(value)
 
-A row is about `count` messages from `first_offset` on, the positions that the source has in its
-column `offset`; with `explode`, it is about the one at `offset`, and `bytes` is the run's mean.
+A row is about `count` messages from `first_offset` on, each `step` behind the one before: positions
+that the source has in its column `offset`. With `explode`, it is about the one at `offset`, and
+`bytes` is the run's mean.
 """
 
 from __future__ import annotations
@@ -29,13 +30,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-MAGIC: Final = b"WFB1"
-HEAD: Final = Struct("<4sIqqqII")
-"""Magic, rows, life, number, rows left out, queues, texts; see docs/formats/feed.md."""
-LONGS: Final = 5
-"""Columns of 8 bytes a row."""
-INTS: Final = 2
-"""Columns of 4 bytes a row."""
+MAGIC: Final = b"WFB2"
+HEAD: Final = Struct("<4sIqqqIIII")
+"""Magic, rows, life, number, rows left out, queues, texts, consumers and rows that have bytes; see
+docs/formats/feed.md."""
+COLUMN: Final = Struct("<qB")
+"""A column's base and width."""
+NARROW: Final = ("time", "first", "count", "step", "consumer", "queue", "text", "event", "reason")
+"""The columns that each row has, in order; the bytes of those that have them follow."""
+PUBLISHED: Final = 0
+"""The number of the event whose rows have bytes."""
 LIFE_CYCLE: Final = 9
 """The number of events that a text names."""
 
@@ -79,13 +83,14 @@ _COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("incarnation", "long"),
     ("first_offset", "long"),
     ("count", "long"),
+    ("step", "long"),
     ("bytes", "long"),
     ("consumer", "long"),
     ("reason", "string"),
     ("detail", "string"),
 )
 EXPLODED: Final = "offset"
-"""What stands for `first_offset` and `count` where each message has a row."""
+"""What stands for `first_offset`, `count` and `step` where each message has a row."""
 
 
 class FeedError(BrokerError):
@@ -96,7 +101,7 @@ def columns(explode: bool = False) -> list[tuple[str, str]]:
     """The names of all columns, and what kind each is."""
     if not explode:
         return list(_COLUMNS)
-    kept = [column for column in _COLUMNS if column[0] != "count"]
+    kept = [column for column in _COLUMNS if column[0] not in ("count", "step")]
     return [(EXPLODED if name == "first_offset" else name, kind) for name, kind in kept]
 
 
@@ -167,62 +172,55 @@ def decode(value: bytes, explode: bool = False) -> pa.RecordBatch:
 
     if len(value) < HEAD.size or value[:3] != MAGIC[:3]:
         raise FeedError(f"{len(value)} bytes of a feed's queue are no block of a feed")
-    magic, rows, life, number, left_out, queues, texts = HEAD.unpack_from(value)
+    magic, rows, life, number, left_out, queues, texts, ids, sized = HEAD.unpack_from(value)
     if magic != MAGIC:
-        raise FeedError(f"a block is of a later release of Warren: {magic!r}")
-    names = queues + texts
-    fixed = HEAD.size + rows * (8 * LONGS + 4 * INTS + 2) + 8 * queues + 4 * names
-    if len(value) < fixed or texts < 2:
+        raise FeedError(f"a block is of another release of Warren: {magic!r}")
+    at = HEAD.size + COLUMN.size * (len(NARROW) + 1)
+    if len(value) < at or texts < 2 or sized > rows:
+        raise FeedError(f"a block of {len(value)} bytes is cut off: its head takes {at}")
+    bases = [COLUMN.unpack_from(value, HEAD.size + COLUMN.size * n) for n in range(len(NARROW) + 1)]
+    widths = {0: None, 1: pa.uint8(), 2: pa.int16(), 4: pa.int32(), 8: pa.int64()}
+    if any(width not in widths for _, width in bases):
+        raise FeedError("a block is damaged: a column has a width that there is not")
+    lengths_of = [rows] * len(NARROW) + [sized]
+    fixed = at + 8 * (2 * queues + ids) + 4 * (queues + texts)
+    fixed += sum(count * width for (_, width), count in zip(bases, lengths_of, strict=True))
+    if len(value) < fixed:
         raise FeedError(f"a block of {len(value)} bytes is cut off: {fixed} are before its texts")
     buffer = pa.py_buffer(value)
-    at = HEAD.size
 
-    def column(kind: pa.DataType, count: int) -> Any:
+    def next_array(kind: pa.DataType, count: int) -> Any:
         nonlocal at
         size = kind.bit_width // 8 * count
         data = pa.Array.from_buffers(kind, count, [None, buffer.slice(at, size)])
         at += size
         return data
 
-    def lacking(data: Any) -> Any:
-        """Nothing for what a row does not have."""
-        return pc.if_else(pc.less(data, 0), pa.scalar(None, data.type), data)
-
-    times = column(pa.timestamp("ms", tz="UTC"), rows)
-    firsts, counts, sizes, consumers = (lacking(column(pa.int64(), rows)) for _ in range(4))
-    queue_places = lacking(column(pa.int32(), rows))
-    text_places = lacking(column(pa.int32(), rows))
-    incarnations = column(pa.int64(), queues)
-    kinds = column(pa.uint8(), rows)
-    reasons = column(pa.uint8(), rows)
-    lengths = Struct(f"<{names}I").unpack_from(value, at)
-    at += 4 * names
-    if len(value) < at + sum(lengths):
+    incarnations = next_array(pa.int64(), queues)
+    lowest = next_array(pa.int64(), queues)
+    consumers = next_array(pa.int64(), ids)
+    told = {}
+    for name, (base, width), count in zip((*NARROW, "bytes"), bases, lengths_of, strict=True):
+        kind = widths[width]
+        told[name] = (
+            pa.repeat(pa.scalar(base, pa.int64()), count)
+            if kind is None
+            else pc.add(next_array(kind, count).cast(pa.int64()), base)
+        )
+    sizes = Struct(f"<{queues + texts}I").unpack_from(value, at)
+    at += 4 * (queues + texts)
+    if len(value) < at + sum(sizes):
         raise FeedError(f"a block of {len(value)} bytes is cut off: its texts end later")
     said = []
-    for length in lengths:
+    for length in sizes:
         said.append(value[at : at + length].decode("utf-8", "replace"))
         at += length
-    told = pa.array(said[queues:], pa.string())
-    details = told.take(text_places)
-    named = pa.array([*EVENTS, None], pa.string())
-    happened = named.take(pc.min_element_wise(kinds, len(EVENTS)).cast(pa.int32()))
-    if pc.any(pc.equal(kinds, LIFE_CYCLE)).as_py():
-        happened = pc.coalesce(happened, _named_in(said[queues:], text_places))
-    why = pa.array([REASONS.get(each) for each in range(256)], pa.string()).take(
-        reasons.cast(pa.int32())
-    )
-    vhost, node = said[queues], said[queues + 1]
-    of_all = [
-        pa.array([same] * rows, kind)
-        for same, kind in (
-            (vhost, pa.string()),
-            (node, pa.string()),
-            (life, pa.int64()),
-            (number, pa.int64()),
-            (left_out, pa.int64()),
-        )
-    ]
+    try:
+        return _rows(said, queues, (life, number, left_out), told, incarnations, lowest, consumers, explode)
+    except (pa.ArrowInvalid, IndexError, OverflowError) as error:
+        raise FeedError(f"a block is damaged: {error}") from None
+
+
     batch = pa.RecordBatch.from_arrays(
         [
             *of_all,

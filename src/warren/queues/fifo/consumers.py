@@ -15,6 +15,7 @@ from warren.queues.fifo.pieces import Piece, Pieces
 from warren.queues.fifo.runs import Run, as_run
 
 if TYPE_CHECKING:
+    from warren.queues.feed import ConsumerRuns
     from warren.queues.fifo.service import Level
 
 SERVED: Final = 0
@@ -60,6 +61,7 @@ class Consumer:
         locks: Until when it may hold what, if it may not hold it for ever.
         suspected: Whether nobody hears its node, so that it gets nothing more for now.
         limited: Whether its shared limit was found used up when its turn came.
+        told: What an events feed was last told of it; None without one.
     """
 
     def __init__(self, consumer_id: i64, credit: i64, priority: i64) -> None:
@@ -75,6 +77,7 @@ class Consumer:
         self.limited: bool = False
         self.limiter: Limiter | None = None
         self.locks: Locks | None = None
+        self.told: ConsumerRuns | None = None
         self.next_mid: i64 = 0
         self.line: Level | None = None
         self.before: Consumer | None = None

@@ -467,7 +467,7 @@ class Fifo:
             count = held - consumer.held
             self.held -= count
             if self.feed is not None:
-                self.feed.acked(consumer_id, taken)
+                self.feed.acked(consumer, taken)
             self.leave(taken, count)
             self.gave_up(consumer, count)
             if consumer.standing == TIMED_OUT:
@@ -747,7 +747,7 @@ class Fifo:
         self.held += count
         mid = consumer.hold(number, count, acquired, failed)
         if self.feed is not None:
-            self.feed.delivered(consumer.id, number, count, acquired > 0)
+            self.feed.delivered(consumer, number, count, acquired > 0)
         locks = consumer.locks
         if locks is not None and locks.wants_mark(self.now_ms):
             due = locks.mark(mid, self.now_ms, consumer.lowest())
