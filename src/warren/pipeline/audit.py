@@ -139,7 +139,8 @@ def _told(
     runs = runs.where(~F.col("event").isin("published", "leading"))
     wanted = spark.createDataFrame(places, "queue string, offset bigint")
     ahead = F.col("offset") - F.col("first_offset")
-    mine = (ahead >= 0) & (ahead < F.col("count"))
+    step = F.col("step")
+    mine = (ahead >= 0) & (ahead < F.col("count") * step) & (ahead % step == 0)
     rows = runs.join(F.broadcast(wanted), "queue").where(mine)
     told = rows.select(
         *("queue", "offset", "event", "reason", "consumer"), F.unix_millis("time").alias("ms")

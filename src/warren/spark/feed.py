@@ -34,12 +34,15 @@ MAGIC: Final = b"WFB2"
 HEAD: Final = Struct("<4sIqqqIIII")
 """Magic, rows, life, number, rows left out, queues, texts, consumers and rows that have bytes; see
 docs/formats/feed.md."""
-COLUMN: Final = Struct("<qB")
-"""A column's base and width."""
-NARROW: Final = ("time", "first", "count", "step", "consumer", "queue", "text", "event", "reason")
-"""The columns that each row has, in order; the bytes of those that have them follow."""
+NARROW: Final = Struct("<qB")
+"""The base and the width of a column."""
+WIDTHS: Final = (0, 1, 2, 4, 8)
+COLUMNS: Final = ("time", "first", "count", "step", "consumer", "queue", "text", "event", "reason")
+"""What each row has, in order; `bytes` follow, of the rows of one event."""
+ROWS_MAX: Final = 1 << 20
+"""No block has more rows."""
 PUBLISHED: Final = 0
-"""The number of the event whose rows have bytes."""
+"""The number of the event that has bytes."""
 LIFE_CYCLE: Final = 9
 """The number of events that a text names."""
 
@@ -165,79 +168,128 @@ def decode(value: bytes, explode: bool = False) -> pa.RecordBatch:
     """What one block says.
 
     Raises:
-        FeedError: It is none.
+        FeedError: It is none, or damaged.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if len(value) < HEAD.size or value[:3] != MAGIC[:3]:
         raise FeedError(f"{len(value)} bytes of a feed's queue are no block of a feed")
     magic, rows, life, number, left_out, queues, texts, ids, sized = HEAD.unpack_from(value)
     if magic != MAGIC:
         raise FeedError(f"a block is of another release of Warren: {magic!r}")
-    at = HEAD.size + COLUMN.size * (len(NARROW) + 1)
-    if len(value) < at or texts < 2 or sized > rows:
-        raise FeedError(f"a block of {len(value)} bytes is cut off: its head takes {at}")
-    bases = [COLUMN.unpack_from(value, HEAD.size + COLUMN.size * n) for n in range(len(NARROW) + 1)]
-    widths = {0: None, 1: pa.uint8(), 2: pa.int16(), 4: pa.int32(), 8: pa.int64()}
-    if any(width not in widths for _, width in bases):
+    narrow_end = HEAD.size + NARROW.size * (len(COLUMNS) + 1)
+    if len(value) < narrow_end:
+        raise FeedError(f"a block of {len(value)} bytes is cut off: its head takes {narrow_end}")
+    if rows > ROWS_MAX or sized > rows or texts < 2:
+        raise FeedError(f"a block is damaged: {rows} rows, {sized} with bytes, {texts} texts")
+    narrow = list(NARROW.iter_unpack(value[HEAD.size : narrow_end]))
+    if any(width not in WIDTHS for _, width in narrow):
         raise FeedError("a block is damaged: a column has a width that there is not")
-    lengths_of = [rows] * len(NARROW) + [sized]
-    fixed = at + 8 * (2 * queues + ids) + 4 * (queues + texts)
-    fixed += sum(count * width for (_, width), count in zip(bases, lengths_of, strict=True))
-    if len(value) < fixed:
-        raise FeedError(f"a block of {len(value)} bytes is cut off: {fixed} are before its texts")
-    buffer = pa.py_buffer(value)
-
-    def next_array(kind: pa.DataType, count: int) -> Any:
-        nonlocal at
-        size = kind.bit_width // 8 * count
-        data = pa.Array.from_buffers(kind, count, [None, buffer.slice(at, size)])
-        at += size
-        return data
-
-    incarnations = next_array(pa.int64(), queues)
-    lowest = next_array(pa.int64(), queues)
-    consumers = next_array(pa.int64(), ids)
-    told = {}
-    for name, (base, width), count in zip((*NARROW, "bytes"), bases, lengths_of, strict=True):
-        kind = widths[width]
-        told[name] = (
-            pa.repeat(pa.scalar(base, pa.int64()), count)
-            if kind is None
-            else pc.add(next_array(kind, count).cast(pa.int64()), base)
-        )
-    sizes = Struct(f"<{queues + texts}I").unpack_from(value, at)
-    at += 4 * (queues + texts)
-    if len(value) < at + sum(sizes):
-        raise FeedError(f"a block of {len(value)} bytes is cut off: its texts end later")
-    said = []
-    for length in sizes:
-        said.append(value[at : at + length].decode("utf-8", "replace"))
-        at += length
+    reader = _Reader(value, narrow_end)
+    incarnations, lowest, consumers = (reader.numbers(8, count) for count in (queues, queues, ids))
+    told = {
+        name: reader.numbers(width, sized if name == "bytes" else rows, base)
+        for (base, width), name in zip(narrow, (*COLUMNS, "bytes"), strict=True)
+    }
+    said = reader.texts(queues + texts)
     try:
-        return _rows(said, queues, (life, number, left_out), told, incarnations, lowest, consumers, explode)
-    except (pa.ArrowInvalid, IndexError, OverflowError) as error:
+        batch = _batch(
+            said, queues, (life, number, left_out), told, incarnations, lowest, consumers
+        )
+        return _exploded(batch) if explode else batch
+    except (pa.ArrowInvalid, IndexError) as error:
         raise FeedError(f"a block is damaged: {error}") from None
 
 
-    batch = pa.RecordBatch.from_arrays(
+class _Reader:
+    """The parts of a block, one after the other."""
+
+    def __init__(self, value: bytes, at: int) -> None:
+        import pyarrow as pa
+
+        self._value = value
+        self._buffer = pa.py_buffer(value)
+        self._at = at
+
+    def numbers(self, width: int, count: int, base: int = 0) -> pa.Array:
+        """So many numbers of a width, each counted from a base."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if width == 0:
+            return pa.repeat(pa.scalar(base, pa.int64()), count)
+        kind = {1: pa.uint8(), 2: pa.int16(), 4: pa.int32(), 8: pa.int64()}[width]
+        data = pa.Array.from_buffers(kind, count, [None, self._next(width * count)])
+        return pc.add(data.cast(pa.int64()), pa.scalar(base, pa.int64()))
+
+    def texts(self, count: int) -> list[str]:
+        """So many texts, behind their sizes."""
+        sizes = Struct(f"<{count}I").unpack(self._next(4 * count))
+        return [str(self._next(size), "utf-8", "replace") for size in sizes]
+
+    def _next(self, size: int) -> pa.Buffer:
+        if len(self._value) - self._at < size:
+            raise FeedError(f"a block of {len(self._value)} bytes is cut off at {self._at}")
+        part = self._buffer.slice(self._at, size)
+        self._at += size
+        return part
+
+
+def _batch(
+    said: list[str],
+    queues: int,
+    block: tuple[int, int, int],
+    told: dict[str, pa.Array],
+    incarnations: pa.Array,
+    lowest: pa.Array,
+    consumers: pa.Array,
+) -> pa.RecordBatch:
+    """The rows of a block as all readers see them.
+
+    Args:
+        said: The names of queues, then texts.
+        block: Its life, its number, and what was left out.
+        told: Its columns.
+        incarnations, lowest: Of queues, the latter what numbers of messages are counted from.
+        consumers: Their ids.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def lacking(data: pa.Array) -> pa.Array:
+        """Nothing for what a row does not have."""
+        return pc.if_else(pc.less(data, 0), pa.scalar(None, data.type), data)
+
+    rows = len(told["time"])
+    texts = said[queues:]
+    queue, text = lacking(told["queue"]), lacking(told["text"])
+    kinds = told["event"]
+    named = pa.array([*EVENTS, None], pa.string())
+    happened = named.take(pc.min_element_wise(kinds, len(EVENTS)))
+    if pc.any(pc.equal(kinds, LIFE_CYCLE)).as_py():
+        happened = pc.coalesce(happened, _named_in(texts, text))
+    has_bytes = pc.equal(kinds, PUBLISHED)
+    places = pc.subtract(pc.cumulative_sum(has_bytes.cast(pa.int64())), 1)
+    sizes = told["bytes"].take(pc.if_else(has_bytes, places, pa.scalar(None, pa.int64())))
+    why = pa.array([REASONS.get(each) for each in range(256)], pa.string()).take(told["reason"])
+    of_all = ((texts[0], pa.string()), (texts[1], pa.string()), *((n, pa.int64()) for n in block))
+    return pa.RecordBatch.from_arrays(
         [
-            *of_all,
+            *(pa.repeat(pa.scalar(same, kind), rows) for same, kind in of_all),
             happened,
-            times.cast(pa.timestamp("us", tz="UTC")),
-            pa.array(said[:queues], pa.string()).take(queue_places),
-            incarnations.take(queue_places),
-            firsts,
-            counts,
+            told["time"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC")),
+            pa.array(said[:queues], pa.string()).take(queue),
+            incarnations.take(queue),
+            pc.add(lowest.take(queue), told["first"]),
+            lacking(told["count"]),
+            pc.if_else(pc.is_null(queue), pa.scalar(None, pa.int64()), told["step"]),
             sizes,
-            consumers,
+            consumers.take(lacking(told["consumer"])),
             why,
-            details,
+            pa.array(texts, pa.string()).take(text),
         ],
         schema=arrow_schema(),
     )
-    return _exploded(batch) if explode else batch
 
 
 def _named_in(texts: list[str], places: Any) -> Any:
@@ -268,8 +320,9 @@ def _exploded(batch: pa.RecordBatch) -> pa.RecordBatch:
     ends = np.cumsum(times)
     within = np.arange(len(places)) - np.repeat(ends - times, times)
     rows = batch.take(pa.array(places))
+    ahead = pc.multiply(rows.column("step"), pa.array(within, pa.int64()))
     changed = {
-        EXPLODED: pc.add(rows.column("first_offset"), pa.array(within, pa.int64())),
+        EXPLODED: pc.add(rows.column("first_offset"), ahead),
         "bytes": pc.divide(rows.column("bytes"), pa.array(np.repeat(times, times), pa.int64())),
     }
     arrays = [
