@@ -172,6 +172,123 @@ def test_a_feed_is_of_the_queues_that_its_pattern_names_and_never_of_its_own() -
     assert {row["queue"] for row in told if row["event"] == "published"} == {"out.b"}
 
 
+def test_what_consumers_have_in_turn_is_a_row_for_each_of_them() -> None:
+    pair = Pair(alone=True)
+    client = enabled(pair)
+    client.declare("q", kind="quorum")
+    workers = [pair.a.client() for _ in range(3)]
+    for worker in workers:
+        worker.qos(100)
+        worker.consume("q")
+    pair.settle()
+    rows(client)
+    client.publish_confirmed("q", 12)
+    pair.until(lambda: all(len(worker.messages) == 4 for worker in workers))
+    for worker in workers:
+        worker.ack(4, multiple=True)
+    pair.settle()
+    found = blocks(client)
+    told = [row for row in table(found).to_pylist() if row["queue"] == "q"]
+    for event in ("delivered", "acked"):
+        of_it = [row for row in told if row["event"] == event]
+        assert {(row["first_offset"] % 3, row["step"]) for row in of_it} == {(0, 3), (1, 3), (2, 3)}
+        assert len({row["consumer"] for row in of_it}) == 3
+        one_each = table(found, explode=True).to_pylist()
+        offsets = [row["offset"] for row in one_each if row["event"] == event]
+        assert sorted(offsets) == list(range(12))
+
+
+def test_numbers_go_on_however_many_feeds_ended() -> None:
+    pair = Pair(alone=True)
+    client = enabled(pair)
+    client.declare("q", kind="quorum")
+    client.publish_confirmed("q", 1)
+    last = [decode(each).column("block")[0].as_py() for each in blocks(client)][-1]
+    events = pair.a.node.feeds
+    asked(pair, "disable_feed", vhost="/")
+    pair.settle()
+    for number in range(1_100):
+        vhost = f"v{number}"
+        pair.a.node.metadata.parameters[vhost, "warren-feed", "feed"] = b"{}"
+        events.life_cycle(vhost, "vhost.created", {}, 1)
+        del pair.a.node.metadata.parameters[vhost, "warren-feed", "feed"]
+        events.life_cycle(vhost, "vhost.deleted", {}, 1)
+    asked(pair, "enable_feed", vhost="/")
+    pair.settle()
+    client.publish("q", b"told")
+    told = [decode(each).column("block")[0].as_py() for each in blocks(client)]
+    assert told[0] > last and told == list(range(told[0], told[0] + len(told)))
+
+
+def test_a_thousand_vhosts_have_a_feed_each() -> None:
+    pair = Pair(alone=True)
+    enabled(pair)
+    node = pair.a.node
+    for number in range(1_000):
+        vhost = f"v{number}"
+        node.metadata.parameters[vhost, "warren-feed", "feed"] = b"{}"
+        node.feeds.life_cycle(vhost, "vhost.created", {}, 1)
+    # Their queues are not there: what is told waits, and each turn looks at a few.
+    node.feeds.tick()
+    assert node.feeds.waiting() and not node.feeds.go_on()
+    pair.settle()
+    client = pair.a.client()
+    client.declare("q")
+    assert blocks(client), "they do not hold up the feed of a vhost that has its queue"
+    for number in range(1_000):
+        del node.metadata.parameters[f"v{number}", "warren-feed", "feed"]
+    pair.settle(1_200)
+    assert not node.feeds.waiting()
+
+
+@pytest.mark.parametrize("kind", ["classic", "transient", "rejecting", "exclusive"])
+def test_the_queue_of_a_feed_may_be_of_any_kind(kind: str) -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    arguments: dict[str, Any] = {}
+    if kind == "rejecting":
+        arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    client.call(
+        spec.QueueDeclare(
+            0, QUEUE, False, kind not in ("transient", "exclusive"), kind == "exclusive", False,
+            False, arguments,
+        )
+    )  # fmt: skip
+    asked(pair, "enable_feed", vhost="/")
+    pair.settle()
+    client.declare("q", kind="quorum")
+    for _ in range(3):
+        client.publish_confirmed("q", 1)
+        pair.settle()
+    found = [decode(each) for each in blocks(client)]
+    numbers = [batch.column("block")[0].as_py() for batch in found]
+    client.publish_confirmed("q", 1)
+    found = [decode(each) for each in blocks(client)]
+    numbers += [batch.column("block")[0].as_py() for batch in found]
+    if kind == "rejecting":
+        # What was rejected is a gap.
+        assert len(numbers) == 2 and numbers[1] - numbers[0] > 1
+    else:
+        assert numbers == list(range(1, len(numbers) + 1))
+    told = pa.Table.from_batches(found).to_pylist()
+    assert {row["queue"] for row in told} <= {"q", None}
+    assert [row["first_offset"] for row in told if row["event"] == "published"] == [3]
+
+
+def test_what_is_told_waits_for_a_queue_that_was_deleted() -> None:
+    pair = Pair(alone=True)
+    client = enabled(pair)
+    client.declare("q", kind="quorum")
+    numbers = [decode(each).column("block")[0].as_py() for each in blocks(client)]
+    client.call(spec.QueueDelete(0, QUEUE, False, False, False))
+    client.publish_confirmed("q", 2)
+    pair.settle()
+    client.declare(QUEUE)
+    found = [decode(each) for each in blocks(client)]
+    assert found[0].column("block")[0].as_py() == numbers[-1] + 1
+    assert ("published", 0, 2, None) in brief(pa.Table.from_batches(found).to_pylist())
+
+
 def test_a_feed_ends_and_goes_on_with_the_next_number() -> None:
     pair = Pair(alone=True)
     client = enabled(pair)

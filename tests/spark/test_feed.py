@@ -41,6 +41,38 @@ def test_a_row_has_what_was_told_and_nothing_else() -> None:
     assert second["queue"] is second["first_offset"] is second["count"] is None
 
 
+@pytest.mark.parametrize(
+    "spread", [0, 1, 255, 256, 65_535, 65_536, (1 << 32) - 1, 1 << 32, 1 << 61]
+)
+def test_columns_are_as_wide_as_what_they_say(spread: int) -> None:
+    block = FeedBlock("v", "n@h")
+    place = block.queue("q", 9)
+    for first, consumer in ((5, 1 << 62), (5 + spread, 7)):
+        who = block.consumer(consumer)
+        block.row(ACKED, NO_REASON, min(spread, 1 << 45), place, first, 3, 4, NONE, who, NONE)
+    value = block.encode(1, 1, 0)
+    rows = feed.decode(value).to_pylist()
+    assert [row["first_offset"] for row in rows] == [5, 5 + spread]
+    assert [row["consumer"] for row in rows] == [1 << 62, 7]
+    assert [(row["count"], row["step"], row["bytes"]) for row in rows] == [(3, 4, None)] * 2
+    if spread < 1 << 32:
+        one_each = [row["offset"] for row in feed.decode(value, explode=True).to_pylist()]
+        assert one_each == [5, 9, 13, *(5 + spread + ahead for ahead in (0, 4, 8))]
+
+
+def test_damaged_blocks_are_refused_and_do_not_take_memory() -> None:
+    whole = block_of((PUBLISHED, 5, 3), (ACKED, 6, 1)).encode(1, 1, 0)
+    for at in range(len(MAGIC), len(whole)):
+        for flipped in (0x01, 0x80, 0xFF):
+            damaged = bytearray(whole)
+            damaged[at] ^= flipped
+            try:
+                batch = feed.decode(bytes(damaged))
+            except feed.FeedError:
+                continue
+            assert batch.num_rows <= feed.ROWS_MAX
+
+
 def test_an_empty_block_has_no_rows_and_all_columns() -> None:
     for explode in (False, True):
         batch = feed.decode(block_of().encode(1, 1, 0), explode)
