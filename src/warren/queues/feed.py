@@ -214,7 +214,9 @@ class FeedWriter:
         """
         block = self._taken()
         self.number += 1
-        return block.encode(life, self.number, self.left_out)
+        encoded = block.encode(life, self.number, self.left_out)
+        self._block = FeedBlock(self.vhost, self._node, block)
+        return encoded
 
     def end(self) -> None:
         """The vhost has no feed any more: leave out what has not gone."""

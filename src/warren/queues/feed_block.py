@@ -57,6 +57,22 @@ LOST: Final = 22
 UNSEEN: Final = 23
 
 
+TIME: Final = 0
+FIRST: Final = 1
+COUNT: Final = 2
+STEP: Final = 3
+CONSUMER: Final = 4
+QUEUE: Final = 5
+TEXT: Final = 6
+EVENT: Final = 7
+REASON: Final = 8
+CELLS: Final = 9
+"""The columns that each row has, in their order."""
+
+KEPT_ROWS: Final = 16_384
+"""Memory for so many rows at most is handed on from a block to the next one."""
+
+
 @final
 class FeedBlock:
     """A block that is being written.
@@ -66,18 +82,18 @@ class FeedBlock:
         text_bytes: What its texts take.
     """
 
-    def __init__(self, vhost: str, node: str) -> None:
+    def __init__(self, vhost: str, node: str, before: FeedBlock | None = None) -> None:
+        """Begin a block.
+
+        Args:
+            before: One that was encoded and is nobody's any more, whose memory this one takes over.
+        """
         self.rows: i64 = 0
         self.text_bytes: i64 = 0
-        self._times: vec[i64] = vec[i64]()
-        self._firsts: vec[i64] = vec[i64]()
-        self._counts: vec[i64] = vec[i64]()
-        self._steps: vec[i64] = vec[i64]()
-        self._consumers: vec[i64] = vec[i64]()
-        self._queues: vec[i64] = vec[i64]()
-        self._texts: vec[i64] = vec[i64]()
-        self._events: vec[i64] = vec[i64]()
-        self._reasons: vec[i64] = vec[i64]()
+        self._cells: vec[i64] = vec[i64]()
+        """Row behind row, so that a row is written at one place; what is behind them is old."""
+        if before is not None and len(before._cells) <= KEPT_ROWS * CELLS:
+            self._cells = before._cells
         self._sizes: vec[i64] = vec[i64]()
         self._incarnations: vec[i64] = vec[i64]()
         self._ids: vec[i64] = vec[i64]()
@@ -130,18 +146,29 @@ class FeedBlock:
             step: How far the numbers of its messages lie apart.
             size: Bytes of the messages; of `PUBLISHED` alone, the others have none.
         """
+        at = self.rows * CELLS
+        if at == len(self._cells):
+            self._grow()
         self.rows += 1
-        self._times = append(self._times, time_ms)
-        self._firsts = append(self._firsts, first)
-        self._counts = append(self._counts, count)
-        self._steps = append(self._steps, step)
-        self._consumers = append(self._consumers, consumer)
-        self._queues = append(self._queues, queue)
-        self._texts = append(self._texts, text)
-        self._events = append(self._events, event)
-        self._reasons = append(self._reasons, reason)
+        cells = self._cells
+        cells[at + TIME] = time_ms
+        cells[at + FIRST] = first
+        cells[at + COUNT] = count
+        cells[at + STEP] = step
+        cells[at + CONSUMER] = consumer
+        cells[at + QUEUE] = queue
+        cells[at + TEXT] = text
+        cells[at + EVENT] = event
+        cells[at + REASON] = reason
         if event == PUBLISHED:
             self._sizes = append(self._sizes, size)
+
+    def _grow(self) -> None:
+        """Make room for twice as many rows."""
+        cells = self._cells
+        for _ in range(max(64 * CELLS, i64(len(cells)))):
+            cells = append(cells, 0)
+        self._cells = cells
 
     def encode(self, life: i64, number: i64, left_out: i64) -> bytes:
         """The block, which nothing is added to any more."""
@@ -157,16 +184,10 @@ class FeedBlock:
         write_i32_le(head, i32(len(self._sizes)))
         columns = BytesWriter()
         firsts = self._lowest()
-        _narrow(head, columns, self._times)
-        _narrow(head, columns, self._ahead_of(firsts))
-        _narrow(head, columns, self._counts)
-        _narrow(head, columns, self._steps)
-        _narrow(head, columns, self._consumers)
-        _narrow(head, columns, self._queues)
-        _narrow(head, columns, self._texts)
-        _narrow(head, columns, self._events)
-        _narrow(head, columns, self._reasons)
-        _narrow(head, columns, self._sizes)
+        self._count_from(firsts)
+        for column in range(CELLS):
+            _narrow(head, columns, self._cells, column, self.rows * CELLS, CELLS)
+        _narrow(head, columns, self._sizes, 0, len(self._sizes), 1)
         _write_all(head, self._incarnations)
         _write_all(head, firsts)
         _write_all(head, self._ids)
@@ -181,32 +202,44 @@ class FeedBlock:
         lowest = vec[i64](capacity=count)
         for _ in range(count):
             lowest = append(lowest, NONE)
-        for at in range(self.rows):
-            queue = self._queues[at]
-            if queue >= 0 and (lowest[queue] < 0 or self._firsts[at] < lowest[queue]):
-                lowest[queue] = self._firsts[at]
+        cells = self._cells
+        at: i64 = 0
+        while at < self.rows * CELLS:
+            queue = cells[at + QUEUE]
+            first = cells[at + FIRST]
+            if queue >= 0 and (lowest[queue] < 0 or first < lowest[queue]):
+                lowest[queue] = first
+            at += CELLS
         return lowest
 
-    def _ahead_of(self, lowest: vec[i64]) -> vec[i64]:
-        """How far rows begin beyond that."""
-        ahead = vec[i64](capacity=self.rows)
-        for at in range(self.rows):
-            queue = self._queues[at]
-            ahead = append(ahead, 0 if queue < 0 else self._firsts[at] - lowest[queue])
-        return ahead
+    def _count_from(self, lowest: vec[i64]) -> None:
+        """Have rows begin at a number beyond that."""
+        cells = self._cells
+        at: i64 = 0
+        while at < self.rows * CELLS:
+            queue = cells[at + QUEUE]
+            cells[at + FIRST] = 0 if queue < 0 else cells[at + FIRST] - lowest[queue]
+            at += CELLS
 
 
-def _narrow(head: BytesWriter, out: BytesWriter, values: vec[i64]) -> None:
-    """Write a column: its base and width to the head, and what rows have of it to the others."""
-    count: i64 = len(values)
-    low: i64 = values[0] if count > 0 else 0
+def _narrow(
+    head: BytesWriter, out: BytesWriter, cells: vec[i64], first: i64, behind: i64, apart: i64
+) -> None:
+    """Write a column: its base and width to the head, and what rows have of it to the others.
+
+    Args:
+        cells, first, behind, apart: Where its values are: in each so manieth cell from one on.
+    """
+    low: i64 = cells[first] if behind > 0 else 0
     high = low
-    for at in range(count):
-        value = values[at]
+    at = first
+    while at < behind:
+        value = cells[at]
         if value < low:
             low = value
         elif value > high:
             high = value
+        at += apart
     most = high - low
     base = low
     width = 1
@@ -222,18 +255,23 @@ def _narrow(head: BytesWriter, out: BytesWriter, values: vec[i64]) -> None:
         base += 1 << 15
     write_i64_le(head, base)
     head.append(width)
+    at = first
     if width == 1:
-        for at in range(count):
-            out.append(int(values[at] - base))
+        while at < behind:
+            out.append(int(cells[at] - base))
+            at += apart
     elif width == 2:
-        for at in range(count):
-            write_i16_le(out, i16(values[at] - base))
+        while at < behind:
+            write_i16_le(out, i16(cells[at] - base))
+            at += apart
     elif width == 4:
-        for at in range(count):
-            write_i32_le(out, i32(values[at] - base))
+        while at < behind:
+            write_i32_le(out, i32(cells[at] - base))
+            at += apart
     elif width == 8:
-        for at in range(count):
-            write_i64_le(out, values[at] - base)
+        while at < behind:
+            write_i64_le(out, cells[at] - base)
+            at += apart
 
 
 def _write_all(out: BytesWriter, values: vec[i64]) -> None:
