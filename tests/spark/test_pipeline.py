@@ -496,7 +496,9 @@ def test_a_choice_that_could_not_be_sent_is_not_made(
     plan = decided(key="'elsewhere'")
     assert plan is not None and plan.letters == 2
     (file,) = (plan.folder / "letters").glob("*.parquet")
-    names = [[header["key"] for header in row] for row in pq.read_table(file)["headers"].to_pylist()]
+    names = [
+        [header["key"] for header in row] for row in pq.read_table(file)["headers"].to_pylist()
+    ]
     assert names == [["kept", "x-replay", "x-replay-of"]] * 2, "nothing else gets a copy"
 
 
