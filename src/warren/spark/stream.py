@@ -105,8 +105,6 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The tasks of a logged batch, the same whenever and wherever it is asked for."""
         if start == end:
             return []
-        if start == end:
-            return []
         begin, behind = self._places(start), self._places(end)
         if self._unplanned is not None and self._unplanned[1] == behind:
             self._unplanned = None
