@@ -253,7 +253,10 @@ def run(spark: SparkSession, uri: str, given: argparse.Namespace) -> None:
         ("browse, all columns", lambda: browse(spark, uri)),
         ("browse, value and offset", lambda: browse(spark, uri, columns="value,offset")),
         ("drain to nowhere", lambda: drain(spark, uri, "noop")),
-        ("drain to nowhere, 50,000", lambda: drain(spark, uri, "noop", maxOffsetsPerTrigger=50_000)),
+        (
+            "drain to nowhere, 50,000",
+            lambda: drain(spark, uri, "noop", maxOffsetsPerTrigger=50_000),
+        ),
         ("drain to nowhere, one batch", lambda: drain(spark, uri, "noop", **whole)),
         ("drain to Parquet", lambda: drain(spark, uri, "parquet")),
         (

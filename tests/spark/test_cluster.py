@@ -30,10 +30,14 @@ WAIT_S = patient(60.0)
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three nodes that run, for all tests here: whoever ends one starts it again."""
+    """Three nodes that run, for all tests here: what ends one starts it again."""
+    yield from made_cluster(tmp_path_factory.mktemp("cluster"))
+
+
+def made_cluster(folder: Path) -> Iterator[Cluster]:
+    """Three nodes that run until this goes on."""
     if Broker.from_environment() is not None:
         pytest.skip("needs processes of its own")
-    folder = tmp_path_factory.mktemp("cluster")
     # What a dead node had comes back after a second, and not after a minute.
     settings = folder / "warren.conf"
     settings.write_text("consumer_disconnected_timeout = 1000\n")
@@ -43,7 +47,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         made.append(Broker(free_port(), folder / f"broker-{len(made)}", options=list(options)))
         return made[-1]
 
-    cluster = Cluster(make, Path(folder))
+    cluster = Cluster(make, folder)
     cluster.start(3, "--config", str(settings))
     yield cluster
     for broker in made:

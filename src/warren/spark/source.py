@@ -38,7 +38,7 @@ def check_spark(version: str = __version__) -> None:
     """
     if tuple(int(part) for part in version.split(".")[:2]) < (4, 2):
         raise ConfigError(
-            f"to drain a queue takes Spark 4.2 or newer: {version} does not tell its Python sources "
+            f"draining needs Spark 4.2 or newer: {version} does not tell its Python sources "
             "what is committed. Browsing and writing work"
         )
 
