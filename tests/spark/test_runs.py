@@ -321,10 +321,10 @@ def one_run(stage: Stage, number: int, fault: Callable[[], None]) -> int:
         "to": {**to, "retryTimeout": "10m"},
     }
     starts = 1
+    # A JVM that has just begun needs some time to have something to lose.
+    late = 3.0 if stage.driver is not None else 15.0
     stage.the_driver().submit(job)
-    struck_at = time.monotonic() + chance.choice([0.0, chance.uniform(0.0, 6.0)])
-    if stage.driver is not None and fault == stage.driver_killed:
-        struck_at += chance.uniform(0.0, 6.0)  # a new one needs some time to have something to lose
+    struck_at = time.monotonic() + chance.choice([0.0, chance.uniform(0.0, late)])
     struck = False
     end = time.monotonic() + RUN_SECONDS_MAX + (300.0 if fault == stage.away_5_min else 0.0)
     while True:
