@@ -36,6 +36,7 @@ from warren.wire.amqp091.properties import Properties
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 QUEUE = "bench.spark"
 TARGET = "bench.spark.target"
@@ -156,6 +157,12 @@ def write_files(rows: DataFrame) -> None:
         rows.write.option("compression", "zstd").parquet(f"{scratch}/files")
 
 
+def batches_begun(query: StreamingQuery) -> int:
+    """How many micro-batches a query has begun."""
+    progress: Any = query.lastProgress
+    return 0 if progress is None else int(progress["batchId"])
+
+
 def small_batches(spark: SparkSession, uri: str) -> None:
     """How long micro-batches of a few rows take, one after the other, those of three sources."""
     spark.dataSource.register(idle_source())
@@ -172,7 +179,7 @@ def small_batches(spark: SparkSession, uri: str) -> None:
             query = writer.trigger(processingTime="0 seconds").start()
             try:
                 end = time.monotonic() + 60
-                while (query.lastProgress or {}).get("batchId", 0) < SMALL_BATCHES:
+                while batches_begun(query) < SMALL_BATCHES:
                     if time.monotonic() > end or query.exception() is not None:
                         raise SystemExit(f"{name}: {query.exception() or 'stands still'}")
                     time.sleep(0.1)
