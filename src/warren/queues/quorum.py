@@ -551,10 +551,8 @@ class QuorumQueue(SessionQueue, Machine):
         known = self.fifo.consumers if self._forgotten is None else self._forgotten
         before: dict[int, Consumer] = {} if older else known
         self._purged = max(self._purged, i64(self.fifo.purged.get(int(self._session()), 0)))
-        for group in self.fifo.groups.values():
-            if self._epochs is None:
-                self._epochs = {}
-            self._epochs[group.name] = int(group.epoch)
+        if self._acquires is not None:
+            self._acquires.state_comes(self.fifo)
         spent = self.fifo.lists()
         self.fifo = fifo
         if len(spent) > SPENT_LISTS:
@@ -651,6 +649,8 @@ class QuorumQueue(SessionQueue, Machine):
         """Pass on what the machine handed to consumers of this node."""
         if self._polls.any_missed():
             self._polls.answer_missed(self.fifo, self._session())
+        if self._acquires is not None and self._acquires.any_missed():
+            self._acquires.answer_missed(self.fifo)
         self.minding.keep_going(self)
         if self.deliveries or self.holders.any_timed_out():
             self._hand_on_all()
@@ -786,4 +786,6 @@ class QuorumQueue(SessionQueue, Machine):
         for run in self._forget_messages():
             run.safe()
         self._polls.abandon_missed()
+        if self._acquires is not None:
+            self._acquires.abandon_missed()
         self.admission.close()
