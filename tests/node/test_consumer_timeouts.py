@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.node.pair import Client, Pair, sealed
+from tests.node.pair import Client, Got, Pair, Station, sealed
+from tests.node.test_transfer import offer
 from warren.metadata.commands import SetPolicy
+from warren.node.cluster import transfer
+from warren.raft.effects import AcceptSnapshot
 from warren.replication import kinds
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
@@ -339,6 +342,83 @@ def test_what_times_out_while_its_node_has_no_state_closes_its_channel_all_the_s
     (closing,) = client.methods
     assert isinstance(closing, spec.ChannelClose)
     assert f"Timeout value used: {SHORT_MS} ms" in closing.reply_text
+
+
+def begins_with_nothing(pair: Pair) -> None:
+    """The copy on `c` gave its log up for a snapshot, no more of which comes; it hears nothing."""
+    group_id = int(pair.a.record(NAME).group_id)
+    member = pair.stations["c"].node.cluster.members[group_id]
+    pair.withheld_group = group_id
+    pair.withheld["a", "c"] = []
+    transfers = pair.stations["c"].node.cluster.transfers
+    given = offer(member, "a", "c", int(member.log.last_index) + 9)
+    transfers.accept(member, AcceptSnapshot(given))
+    assert member.log.incomplete
+    lost = transfer.snapshot_frame(group_id, transfer.LOST, given.index).getvalue()
+    transfers.received("a", member, sealed(lost))
+    assert not member.log.incomplete and member.applied_index == 0
+
+
+def holding_on_a_copy(timeout_ms: int) -> tuple[Pair, Client, Got]:
+    """Three nodes with a copy each; a client of `c` holds one of three messages.
+
+    The node `b` has a snapshot of what was before that.
+    """
+    pair = Pair()
+    c = pair.add("c")
+    arguments = {"x-consumer-timeout": timeout_ms, "x-quorum-initial-group-size": 3}
+    declare(pair.a.client(), **arguments)
+    pair.a.client().publish_confirmed(NAME, 3)
+    pair.until(lambda: c.knows(NAME) and c.queue(NAME).ready_count() == 3)
+    snapshot_on(pair.b)
+    client = c.client()
+    got = client.get(NAME)
+    assert got is not None
+    group_id = int(pair.a.record(NAME).group_id)
+    members = [station.node.cluster.members[group_id] for station in pair.stations.values()]
+    pair.until(lambda: len({int(member.applied_index) for member in members}) == 1)
+    return pair, client, got
+
+
+def snapshot_on(station: Station) -> None:
+    """Have a copy snapshot what it has, and hand out no entries from before."""
+    member = station.node.cluster.members[int(station.record(NAME).group_id)]
+    member.log.keep_recent(0)
+    index = int(member.applied_index)
+    member.snapshot()
+    station.pair.until(lambda: int(member.log.snapshot_index) >= index)
+
+
+@pytest.mark.rule("CT-11")
+def test_what_times_out_while_a_copy_has_nothing_closes_its_channel_all_the_same() -> None:
+    pair, client, _ = holding_on_a_copy(SHORT_MS)
+    begins_with_nothing(pair)
+    pair.until(lambda: pair.a.queue(NAME).counts().held == 0)
+    snapshot_on(pair.a)
+    pair.a.client().publish_confirmed(NAME, 1)
+    pair.withheld.clear()
+    pair.cut("a", "c")
+    pair.until(lambda: len(client.methods) > 0)
+    (closing,) = client.methods
+    assert isinstance(closing, spec.ChannelClose)
+    assert f"Timeout value used: {SHORT_MS} ms" in closing.reply_text
+
+
+def test_an_older_state_closes_no_channel() -> None:
+    """A copy that has nothing gets one from before a client got its message."""
+    pair, client, got = holding_on_a_copy(3_600_000)
+    begins_with_nothing(pair)
+    group_id = int(pair.a.record(NAME).group_id)
+    pair.a.node.queue_members.transfer(group_id, "b")
+    leading = pair.b.node.cluster.members[group_id]
+    pair.until(leading.leads)
+    pair.withheld.clear()
+    pair.cut("a", "c")
+    member = pair.stations["c"].node.cluster.members[group_id]
+    pair.until(lambda: member.applied_index == leading.applied_index > 0)
+    client.ack(got.tag)
+    pair.until(lambda: pair.a.queue(NAME).counts().held == 0)
+    assert not client.methods
 
 
 @pytest.mark.rule("CT-11")
