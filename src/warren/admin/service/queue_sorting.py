@@ -14,6 +14,7 @@ import msgspec
 from warren.admin.service.caller import MANAGEMENT, Caller, vhosts_of
 from warren.admin.service.details import chosen_queues
 from warren.admin.service.operation import operation
+from warren.admin.service.queue_order import QueueName
 from warren.admin.service.queues import PART_ROWS, counted, queue_rows
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
@@ -29,8 +30,6 @@ COLUMNS: Final[dict[LengthColumn, int]] = {
     "consumers": queue_tally.CONSUMERS,
 }
 
-Name = tuple[str, str]
-"""A vhost, and a queue's name in it."""
 Ranked = tuple[Any, int]
 """What a queue is sorted by, and its place in the list by name."""
 
@@ -43,7 +42,7 @@ class QueueLengths(msgspec.Struct, kw_only=True):
         lengths: Of each; None where no node could say.
     """
 
-    names: list[Name]
+    names: list[QueueName]
     lengths: list[int | None]
 
 
@@ -55,7 +54,7 @@ class QueuesInUse(msgspec.Struct, kw_only=True):
         used: The places in `names` of those that hold or ever had messages, or have consumers.
     """
 
-    names: list[Name]
+    names: list[QueueName]
     used: list[int]
 
 
@@ -80,12 +79,12 @@ async def queue_lengths(
     Raises:
         Refusal: There is no such vhost, or none for this user.
     """
-    records = await _records(service, vhosts_of(service.machine, caller, vhost), name, use_regex)
-    found = QueueLengths(names=[], lengths=[])
+    vhosts = vhosts_of(service.machine, caller, vhost)
+    records, names = await _fitting(service, vhosts, name, use_regex)
+    found = QueueLengths(names=names, lengths=[])
     elsewhere: list[int] = []
     slices = Slices()
     async for at, end in slices.stretches(len(records)):
-        found.names += [(each.vhost, each.name) for each in records[at:end]]
         lengths = queue_tally.lengths(service.node, records, at, end, COLUMNS[column])
         if queue_tally.ELSEWHERE in lengths:
             elsewhere += [
@@ -135,27 +134,34 @@ async def queues_in_use(
     Raises:
         Refusal: There is no such vhost, or none for this user.
     """
-    records = await _records(service, vhosts_of(service.machine, caller, vhost), name, use_regex)
-    found = QueuesInUse(names=[], used=[])
+    vhosts = vhosts_of(service.machine, caller, vhost)
+    records, names = await _fitting(service, vhosts, name, use_regex)
+    found = QueuesInUse(names=names, used=[])
     slices = Slices()
     async for at, end in slices.stretches(len(records)):
-        found.names += [(each.vhost, each.name) for each in records[at:end]]
         found.used += queue_tally.places_in_use(service.node, records, at, end)
     return found
 
 
-async def _records(
+async def _fitting(
     service: AdminService, vhosts: list[VhostRecord], name: str, use_regex: bool
-) -> list[QueueRecord]:
-    """The queues of some vhosts that fit, in the order of lists; not to be changed."""
-    found, _ = await chosen_queues(service, vhosts, name, use_regex)
-    return found[0] if len(found) == 1 else [record for records in found for record in records]
+) -> tuple[list[QueueRecord], list[QueueName]]:
+    """The queues of some vhosts that fit, in the order of lists, and their names; only to read."""
+    if len(vhosts) == 1 and not name:
+        order = await service.queue_order.with_names(service.machine, vhosts[0])
+        return order.records, order.names
+    records = [
+        record
+        for found in (await chosen_queues(service, vhosts, name, use_regex))[0]
+        for record in found
+    ]
+    return records, [(record.vhost, record.name) for record in records]
 
 
 async def in_order(
     ranked: list[Ranked], idle: list[int], rank: Any, reverse: bool
-) -> AsyncGenerator[int, None]:
-    """Places of queues in the order of what they are sorted by; equal ones stay in order.
+) -> AsyncGenerator[list[int], None]:
+    """Places of queues in the order of what they are sorted by, in parts; equal ones stay in order.
 
     Args:
         ranked: Queues with what they are sorted by, in order.
@@ -171,12 +177,10 @@ async def in_order(
                 continue
             if each < rank if reverse else each > rank:
                 given = True
-                for other in sorted([*idle, *equal]):
-                    yield other
-        yield place
+                yield sorted([*idle, *equal])
+        yield [place]
     if not given:
-        for other in sorted([*idle, *equal]):
-            yield other
+        yield sorted([*idle, *equal])
 
 
 def _rank(ranked: Ranked) -> Any:

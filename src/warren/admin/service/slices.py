@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-SLICE_SECONDS = 0.002
+SLICE_SECONDS = 0.001
 """How long work goes on before the node looks after its clients again."""
 STEPS_AT_ONCE = 16
 """Steps of work between two looks at the clock."""

@@ -134,8 +134,8 @@ async def _sorted(
     page.check(total)
     end = page.begin + page.size if page.number else len(names)
     wanted: list[tuple[str, str]] = []
-    async for place in places:
-        wanted.append(names[place])
+    async for part in places:
+        wanted += [names[place] for place in part[: end - len(wanted)]]
         if len(wanted) == end:
             break
     wanted = page.cut(wanted, total)
@@ -146,7 +146,7 @@ async def _sorted(
 
 async def _order(
     asked: HttpRequest, chosen: dict[str, Any], shape: Any, sort: str, reverse: bool
-) -> tuple[list[tuple[str, str]], AsyncIterator[int]]:
+) -> tuple[list[tuple[str, str]], AsyncIterator[list[int]]]:
     """All queues by name, and their places in the order that is wanted."""
     service, caller = asked.service, asked.caller
     path = sort.split(".")
@@ -156,16 +156,18 @@ async def _order(
     if column is not None and not asked.truth("disable_stats"):
         told = await queue_sorting.queue_lengths(service, caller, **chosen, column=column)
         idle: list[int] = []
-        for place, length in enumerate(told.lengths):
-            if length == 0:
-                idle.append(place)
-            else:
-                ranked.append((rank(length), place))
-            await slices.breathe()
+        async for at, end in slices.stretches(len(told.lengths)):
+            lengths = told.lengths[at:end]
+            idle += [at + place for place, length in enumerate(lengths) if length == 0]
+            ranked += [(rank(n), at + place) for place, n in enumerate(lengths) if n != 0]
         return told.names, queue_sorting.in_order(ranked, idle, rank(0), reverse)
     if path[0] in FIGURES and len(service.machine.nodes) == 1:
         used = await queue_sorting.queues_in_use(service, caller, **chosen)
-        rest = sorted(set(range(len(used.names))).difference(used.used))
+        rest: list[int] = []
+        busy = frozenset(used.used)
+        async for at, end in slices.stretches(len(used.names)):
+            end = min(end, len(used.names))
+            rest += [place for place in range(at, end) if place not in busy]
         # One that is idle shows what all of them do.
         for part in (rest[:1], *_parts(used.used)):
             names = [used.names[place] for place in part]
