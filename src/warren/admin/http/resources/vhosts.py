@@ -12,9 +12,8 @@ from warren.admin.http.paging import listing, narrowed_one
 from warren.admin.http.ranges import Ranges
 from warren.admin.http.resources.access import tags_of
 from warren.admin.service import details, permissions, status, vhosts
+from warren.admin.service.definitions import EVERYTHING
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
-
-EVERYTHING = ".*"
 
 
 async def all_vhosts(asked: HttpRequest) -> HttpAnswer:
