@@ -31,6 +31,10 @@ def cancelled(client: Client) -> bool:
     return isinstance(client.methods[-1], spec.BasicCancel)
 
 
+def closed(client: Client) -> bool:
+    return bool(client.methods) and isinstance(client.methods[-1], spec.ChannelClose)
+
+
 @pytest.mark.rule("D-13")
 @pytest.mark.rule("CT-03", "CT-11", "CT-13")
 @pytest.mark.parametrize("where", ["a", "b"])
@@ -93,12 +97,64 @@ def test_what_counts(
     client = pair.a.client()
     declare(client, **({} if argument is None else {"x-consumer-timeout": argument}))
     if policy is not None:
-        definition = {"consumer-timeout": policy}
-        pair.a.node.store.submit(SetPolicy("/", "p", False, ".*", "queues", 0, definition), None)
-        pair.settle(20)
+        set_timeout(pair, policy)
     consume(client, "c", own)
     consumers = list(pair.a.queue(NAME).fifo.consumers.values())
     assert [int(consumer.locks.timeout_ms) for consumer in consumers] == [wanted]
+
+
+def set_timeout(pair: Pair, timeout_ms: int) -> None:
+    """Have a policy say how long consumers may hold a message."""
+    definition = {"consumer-timeout": timeout_ms}
+    pair.a.node.store.submit(SetPolicy("/", "p", False, ".*", "queues", 0, definition), None)
+    pair.settle(20)
+
+
+@pytest.mark.rule("CT-06", "CT-15")
+@pytest.mark.parametrize(
+    ("before", "after", "cancels"), [(60_000, SHORT_MS, False), (SHORT_MS, 60_000, True)]
+)
+def test_a_policy_that_changes_is_for_consumers_that_come_later(
+    before: int, after: int, cancels: bool
+) -> None:
+    """What a consumer holds, and what it is handed yet, has the time it began with: RabbitMQ's."""
+    pair = Pair(alone=True)
+    client, publisher = pair.a.client(), pair.a.client()
+    declare(client)
+    set_timeout(pair, before)
+    consume(client, "c")
+    publisher.publish_confirmed(NAME, 1)
+    pair.until(lambda: len(client.messages) == 1)
+    set_timeout(pair, after)
+    publisher.publish_confirmed(NAME, 1)
+    since = pair.clock.monotonic_ms()
+    pair.until(lambda: cancelled(client) or pair.clock.monotonic_ms() - since > 4 * SHORT_MS)
+    assert cancelled(client) is cancels
+    later = pair.a.client()
+    client.ack(2, True)
+    consume(later, "later")
+    consumers = pair.a.queue(NAME).fifo.consumers
+    assert int(consumers[max(consumers)].locks.timeout_ms) == after
+
+
+@pytest.mark.rule("CT-06", "CT-15")
+@pytest.mark.parametrize("where", ["a", "b"])
+def test_each_get_has_the_time_that_counts_when_it_comes(where: str) -> None:
+    """A policy made it shorter between two gets of one channel: the second is closed for, alone."""
+    pair = Pair()
+    declare(pair.a.client())
+    set_timeout(pair, 60_000)
+    pair.until(lambda: pair.b.knows(NAME))
+    pair.a.client().publish_confirmed(NAME, 3)
+    client, settles = pair.stations[where].client(), pair.stations[where].client()
+    assert client.get(NAME) is not None
+    assert settles.get(NAME) is not None
+    set_timeout(pair, SHORT_MS)
+    assert client.get(NAME) is not None
+    pair.until(lambda: closed(client))
+    assert f"Timeout value used: {SHORT_MS} ms" in client.methods[-1].reply_text
+    pair.until(lambda: pair.a.queue(NAME).ready_count() == 2)
+    assert not closed(settles), "it has its minute"
 
 
 @pytest.mark.rule("CT-08")

@@ -6,6 +6,7 @@ import pytest
 
 from warren.queues.feed_block import (
     ACKED,
+    DROPPED,
     LIFE_CYCLE,
     MAGIC,
     NO_REASON,
@@ -43,8 +44,8 @@ def test_a_row_has_what_was_told_and_nothing_else() -> None:
 
 def test_an_empty_block_has_no_rows_and_all_columns() -> None:
     for explode in (False, True):
-        batch = feed.decode(block_of().encode(1, 1, 0), explode)
-        assert batch.num_rows == 0 and batch.schema == feed.arrow_schema(explode)
+        told = feed.table([block_of().encode(1, 1, 0)], explode)
+        assert told.num_rows == 0 and told.schema == feed.arrow_schema(explode)
     assert feed.table([]).schema == feed.arrow_schema()
 
 
@@ -65,11 +66,47 @@ def test_what_is_no_block_is_refused_with_a_reason() -> None:
     whole = block_of((PUBLISHED, 0, 2)).encode(1, 1, 0)
     with pytest.raises(feed.FeedError, match="no block"):
         feed.decode(b"three carrots")
-    with pytest.raises(feed.FeedError, match="later release"):
-        feed.decode(b"WFB2" + whole[len(MAGIC) :])
+    for skip in (False, True):
+        with pytest.raises(feed.NewerFeedError, match="later release"):
+            feed.table([b"WFB2" + whole[len(MAGIC) :]], skip_foreign=skip)
     with pytest.raises(feed.FeedError, match="no block"):
         feed.table([whole, b"three carrots"])
     assert feed.table([whole, b"three carrots"], skip_foreign=True).num_rows == 1
     for size in range(len(whole)):
         with pytest.raises(feed.FeedError, match="no block|cut off"):
             feed.decode(whole[:size])
+
+
+def test_a_run_of_very_many_messages_comes_in_parts() -> None:
+    """A purge of a queue is one run, however much was in it."""
+    block = block_of((PUBLISHED, 5, 2), (DROPPED, 7, 3 * feed.PART_ROWS), (ACKED, 6, 1))
+    told = feed.table([block.encode(1, 1, 0)], explode=True)
+    sizes = [len(chunk) for chunk in told.column("offset").chunks]
+    assert sizes == [feed.PART_ROWS] * 3 + [3]
+    offsets = told.column("offset").to_pylist()
+    assert offsets == [5, 6, *range(7, 7 + 3 * feed.PART_ROWS), 6]
+
+
+@pytest.mark.parametrize("explode", [False, True])
+def test_a_block_that_no_node_wrote_is_refused_or_passed_over(explode: bool) -> None:
+    """Whoever may publish to the feed's queue may say anything."""
+    whole = block_of((PUBLISHED, 0, 2)).encode(1, 1, 0)
+    elsewhere = block_of()
+    elsewhere.row(PUBLISHED, NO_REASON, 1_000, 7, 0, 1, NONE, NONE, NONE)
+    untold = block_of()
+    untold.row(LIFE_CYCLE, NO_REASON, 1_000, NONE, NONE, NONE, NONE, NONE, 99)
+    never = block_of()
+    never.row(PUBLISHED, NO_REASON, 1 << 62, 0, 0, 1, NONE, NONE, NONE)
+    forged = [each.encode(1, 2, 0) for each in (elsewhere, untold, never)]
+    if explode:
+        forged += [block_of((PUBLISHED, 0, count)).encode(1, 2, 0) for count in (1 << 33, 1 << 59)]
+        forged += [block_of(*[(PUBLISHED, 0, 1 << 59)] * 32).encode(1, 2, 0)]
+    for value in forged:
+        with pytest.raises(feed.FeedError):
+            feed.table([value], explode)
+    assert feed.table([*forged, whole], explode, skip_foreign=True).num_rows in (1, 2)
+    odd = block_of()
+    for text in ("[" * 5_000, '{"event": 5}', "null", '{"event": {}}'):
+        place = odd.text(text)
+        odd.row(LIFE_CYCLE, NO_REASON, 1_000, NONE, NONE, NONE, NONE, NONE, place)
+    assert [row["event"] for row in feed.table([odd.encode(1, 3, 0)]).to_pylist()] == [None] * 4

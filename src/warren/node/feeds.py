@@ -70,7 +70,9 @@ class EventFeeds(Work, FeedSink):
         self._node: str = loop.settings.node_name
         self._feeds: dict[str, VhostFeed] = {}
         self._ended: dict[str, FeedWriter] = {}
-        """Those of vhosts that have none any more."""
+        """Those of vhosts that have none any more,"""
+        self._numbers: dict[str, i64] = {}
+        """and the numbers of their last blocks, of those that are gone themselves."""
         self._due: list[VhostFeed] = []
         self._at_work: bool = False
 
@@ -88,6 +90,12 @@ class EventFeeds(Work, FeedSink):
             told = QueueFeed(feed.writer, record.name, record.group_id)
             queue.set_feed(told)
         told.to = "" if dead_letter_exchange is None else said("exchange", dead_letter_exchange)
+
+    def look_again(self) -> None:
+        """The tables may say something else of feeds, of vhosts without queues here, too."""
+        for vhost, component, name in self._metadata.parameters:
+            if component == FEED and name == FEED_NAME:
+                self._feed(vhost)
 
     def on(self) -> bool:
         """Whether any vhost may have a feed."""
@@ -113,6 +121,7 @@ class EventFeeds(Work, FeedSink):
                 self._put(known)
                 del self._feeds[vhost]
                 self._ended[vhost] = known.writer
+                self._let_go()
             return None
         if known is not None and known.source == source:
             return known
@@ -122,10 +131,23 @@ class EventFeeds(Work, FeedSink):
         else:
             # Its blocks go on counting, if there was one before.
             ended = self._ended.pop(vhost, None)
-            writer = FeedWriter(self, self._loop, vhost, self._node) if ended is None else ended
+            writer = self._new_writer(vhost) if ended is None else ended
         feed = VhostFeed(source, feed_settings(source), writer)
         self._feeds[vhost] = feed
         return feed
+
+    def _new_writer(self, vhost: str) -> FeedWriter:
+        writer = FeedWriter(self, self._loop, vhost, self._node)
+        writer.number = self._numbers.pop(vhost, 0)
+        return writer
+
+    def _let_go(self) -> None:
+        """Forget what was to be told of vhosts that are gone."""
+        for vhost, writer in list(self._ended.items()):
+            tables = self._metadata.vhosts.get(vhost)
+            if tables is None or tables.going:
+                del self._ended[vhost]
+                self._numbers[vhost] = writer.number
 
     # How it gets to its queue.
 

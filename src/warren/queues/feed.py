@@ -47,16 +47,20 @@ BLOCK_ROWS: Final = 1_300
 """A block with so many rows, about 64 KB, is due."""
 
 BLOCK_TEXT_BYTES: Final = 65_536
-"""One with texts that take so much is, too."""
+"""One with texts and names that take so much is, too."""
 
-OPEN_QUEUES_MAX: Final = 512
-"""So many queues may have rows that still grow."""
+OPEN_QUEUES_ENOUGH: Final = 512
+"""A block is due, too, when so many queues have rows that still grow."""
+
+OPEN_QUEUES_MAX: Final = 2_048
+"""No more of them have, however long a block cannot go: that of so many are closed at once takes
+some milliseconds."""
 
 ROWS_MAX: Final = 65_536
 """While a block cannot go to its queue, rows past so many are left out: 3.3 MB."""
 
 TEXT_BYTES_MAX: Final = 4_194_304
-"""Texts past so many bytes are left out likewise."""
+"""Where texts and names of queues take so many bytes the rest is left out likewise."""
 
 
 @trait
@@ -114,8 +118,10 @@ class FeedWriter:
 
     def opened(self, feed: QueueFeed) -> None:
         """A queue has a row that may grow."""
-        self._open.append(feed)
         if len(self._open) >= OPEN_QUEUES_MAX:
+            self._close()
+        self._open.append(feed)
+        if len(self._open) >= OPEN_QUEUES_ENOUGH:
             self._due()
 
     def block(self) -> FeedBlock | None:
@@ -141,14 +147,18 @@ class FeedWriter:
         Args:
             life: The session of this life of the node.
         """
-        for feed in self._open:
-            feed.close_runs()
-        self._open = []
+        self._close()
         self.due = False
         block = self._block
         self._block = FeedBlock(self.vhost, self._node)
         self.number += 1
         return block.encode(life, self.number, self.left_out)
+
+    def _close(self) -> None:
+        """No row grows any more."""
+        for feed in self._open:
+            feed.close_runs()
+        self._open = []
 
     def _due(self) -> None:
         if not self.due:

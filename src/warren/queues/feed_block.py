@@ -59,7 +59,7 @@ class FeedBlock:
 
     Attributes:
         rows: How many it has.
-        text_bytes: What its texts take.
+        text_bytes: What its texts and names of queues take.
     """
 
     def __init__(self, vhost: str, node: str) -> None:
@@ -84,7 +84,9 @@ class FeedBlock:
     def queue(self, name: str, incarnation: i64) -> i64:
         """Add a queue, which has a row; gives its place among them."""
         write_i64_le(self._incarnations, incarnation)
-        self._names.append(_utf8(name))
+        data = _utf8(name)
+        self._names.append(data)
+        self.text_bytes += len(data)
         return len(self._names) - 1
 
     def text(self, text: str) -> i64:

@@ -88,8 +88,19 @@ EXPLODED: Final = "offset"
 """What stands for `first_offset` and `count` where each message has a row."""
 
 
+PART_ROWS: Final = 65_536
+"""Rows of a batch where each message has one: a run may be a purge of a hundred million."""
+
+BLOCK_MESSAGES_MAX: Final = 1 << 32
+"""No block is about more messages than this; one that says so was not written by a node."""
+
+
 class FeedError(BrokerError):
-    """Bytes that are no block of a feed, or of one of a later release."""
+    """Bytes that are no block of a feed."""
+
+
+class NewerFeedError(FeedError):
+    """A block of a later release: it says something, but not to this one."""
 
 
 def columns(explode: bool = False) -> list[tuple[str, str]]:
@@ -123,7 +134,8 @@ def events(blocks: DataFrame, explode: bool = False, skip_foreign: bool = False)
     Args:
         blocks: Rows of the source, of which `value` is looked at.
         explode: Whether each message of a run has a row of its own.
-        skip_foreign: Whether messages that are no blocks are passed over; else the query fails.
+        skip_foreign: Whether messages that are no blocks are passed over; else the query fails. It
+            does in any case at blocks of a later release.
     """
 
     def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -150,18 +162,34 @@ def _decoded(
 ) -> Iterator[pa.RecordBatch]:
     for value in values:
         try:
-            yield decode(value, explode)
+            batch = decode(value)
+            if explode:
+                yield from _exploded(batch)
+            else:
+                yield batch
+        except NewerFeedError:
+            raise
         except FeedError:
             if not skip_foreign:
                 raise
 
 
-def decode(value: bytes, explode: bool = False) -> pa.RecordBatch:
-    """What one block says.
+def decode(value: bytes) -> pa.RecordBatch:
+    """What one block says, a row for each run.
 
     Raises:
         FeedError: It is none.
     """
+    import pyarrow as pa
+
+    try:
+        return _decode(value)
+    except pa.ArrowException as error:
+        text = f"a block of {len(value)} bytes does not fit together: {error}"
+        raise FeedError(text) from None
+
+
+def _decode(value: bytes) -> pa.RecordBatch:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -169,7 +197,7 @@ def decode(value: bytes, explode: bool = False) -> pa.RecordBatch:
         raise FeedError(f"{len(value)} bytes of a feed's queue are no block of a feed")
     magic, rows, life, number, left_out, queues, texts = HEAD.unpack_from(value)
     if magic != MAGIC:
-        raise FeedError(f"a block is of a later release of Warren: {magic!r}")
+        raise NewerFeedError(f"a block is of a later release of Warren: {magic!r}")
     names = queues + texts
     fixed = HEAD.size + rows * (8 * LONGS + 4 * INTS + 2) + 8 * queues + 4 * names
     if len(value) < fixed or texts < 2:
@@ -223,7 +251,7 @@ def decode(value: bytes, explode: bool = False) -> pa.RecordBatch:
             (left_out, pa.int64()),
         )
     ]
-    batch = pa.RecordBatch.from_arrays(
+    return pa.RecordBatch.from_arrays(
         [
             *of_all,
             happened,
@@ -239,7 +267,6 @@ def decode(value: bytes, explode: bool = False) -> pa.RecordBatch:
         ],
         schema=arrow_schema(),
     )
-    return _exploded(batch) if explode else batch
 
 
 def _named_in(texts: list[str], places: Any) -> Any:
@@ -252,29 +279,40 @@ def _named_in(texts: list[str], places: Any) -> Any:
     for text in texts[2:]:
         try:
             said = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             said = None
-        names.append(said.get("event") if isinstance(said, dict) else None)
+        name = said.get("event") if isinstance(said, dict) else None
+        names.append(name if isinstance(name, str) else None)
     return pa.array([None, None, *names], pa.string()).take(places)
 
 
-def _exploded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A row for each message; events of no message keep theirs."""
+def _exploded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A row for each message, in parts, at least one; events of no message keep theirs.
+
+    Raises:
+        FeedError: It is about more messages than there can be.
+    """
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
     counts = batch.column("count").fill_null(1).to_numpy(zero_copy_only=False)
     times = np.maximum(counts, 1)
-    places = np.repeat(np.arange(batch.num_rows), times)
+    if times.sum(dtype=np.float64) > BLOCK_MESSAGES_MAX:
+        raise FeedError(f"a block is about more than {BLOCK_MESSAGES_MAX} messages")
     ends = np.cumsum(times)
-    within = np.arange(len(places)) - np.repeat(ends - times, times)
-    rows = batch.take(pa.array(places))
-    changed = {
-        EXPLODED: pc.add(rows.column("first_offset"), pa.array(within, pa.int64())),
-        "bytes": pc.divide(rows.column("bytes"), pa.array(np.repeat(times, times), pa.int64())),
-    }
-    arrays = [
-        changed[name] if name in changed else rows.column(name) for name, _ in columns(explode=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(explode=True))
+    total = int(ends[-1]) if len(ends) else 0
+    for first in range(0, max(total, 1), PART_ROWS):
+        numbers = np.arange(first, min(first + PART_ROWS, total))
+        places = np.searchsorted(ends, numbers, side="right")
+        rows = batch.take(pa.array(places, pa.int64()))
+        within = pa.array(numbers - (ends - times)[places], pa.int64())
+        changed = {
+            EXPLODED: pc.add(rows.column("first_offset"), within),
+            "bytes": pc.divide(rows.column("bytes"), pa.array(times[places], pa.int64())),
+        }
+        arrays = [
+            changed[name] if name in changed else rows.column(name)
+            for name, _ in columns(explode=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(explode=True))
