@@ -250,6 +250,9 @@ class Member(Proposer, GroupOwner):
                 return
             self._align(session)
             offered = proposals.next_offer()
+            if offered is not None:
+                # It may have been submitted long before there was a leader.
+                self.host.appended(True)
             while offered is not None:
                 self.append(session, offered)
                 offered = proposals.next_offer()

@@ -205,6 +205,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             served = self._served = HandedOut(
                 self.connection.output, self.number, self.vhost.tracer
             )
+            self.publishing.consumes = True
         return served
 
     @property
