@@ -13,7 +13,7 @@ SPARK = tests/spark
 export PYTHON
 
 .PHONY: help run cluster build wheel test test-pure test-compiled test-package test-process \
-	test-spark lint format rules bench long sim demo oracle oracle-random oracle-http clean
+	test-spark lint format rules bench long long-spark sim demo oracle oracle-random oracle-http clean
 
 help:
 	@echo 'make run     build, then run a broker on port $(PORT) with its data in ./$(DATA)'
@@ -25,6 +25,7 @@ help:
 	@echo 'make format  lay all code out by ruff'
 	@echo 'make rules   which rules of docs/rules.md have a passing test'
 	@echo 'make long    look for faults with new, printed seeds for FOR seconds (3600)'
+	@echo 'make long-spark  RUNS (100) of queues into tables on real Spark, with a fault in each'
 	@echo 'make sim     run the simulator over SEEDS seeds (1000), of one node and of clusters'
 	@echo 'make bench   measure Warren beside RabbitMQ (ONLY=regex SECS=10 REPS=3 NODES=3)'
 	@echo 'make demo    real orders through a queue into Spark, none lost or doubled'
@@ -98,6 +99,12 @@ rules:
 long:
 	@tools/prepare test
 	@tools/long $(or $(FOR),3600)
+
+# FIRST=seed has the faults of a run before.
+long-spark:
+	@tools/prepare spark
+	WARREN_SPARK_RUNS=$(or $(RUNS),100) WARREN_SPARK_SEED=$(or $(FIRST),0) \
+		.venv/bin/python -m pytest -q -s --timeout=36000 tests/spark/test_runs.py
 
 sim:
 	@tools/prepare build

@@ -1,4 +1,4 @@
-"""CPU that Spark spends on reading and writing a queue: JVM and Python workers, no broker.
+"""CPU that Spark spends on reading and writing a queue: JVM and Python workers; and the broker's.
 
     python -m bench.spark [--rows 1000000] [--bytes 1000] [--reps 3] [--uri amqp://...]
                           [--only REGEX] [--python PATH]
@@ -7,12 +7,17 @@ Without `--uri` a broker is started for the time of the run. CPU seconds are the
 wall time is that of a machine which also runs the broker. Each case runs REPS times (3) and prints
 every run: in the first ones the JVM compiles and Python imports, which a long query pays once.
 `--python` names what Spark starts its Python processes with (`docs/spark.md`, "Running it").
+
+Beside the cases of a queue run those of Spark's own file source and sink over the same rows, in
+Parquet with zstd. Micro-batches of a few rows show what one costs at least: with Spark's own
+source of numbers, with a Python source that does nothing, and with a queue.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import statistics
 import sys
 import tempfile
 import time
@@ -26,18 +31,24 @@ import psutil
 
 from demo.run import broker, session
 from warren.client import connect
+from warren.spark.archive import Archive
 from warren.wire.amqp091.properties import Properties
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 QUEUE = "bench.spark"
 TARGET = "bench.spark.target"
 
+#: Micro-batches of the cases that measure one, and rows of each.
+SMALL_BATCHES = 60
+SMALL_ROWS = 500
 
-def cpu_seconds() -> float:
-    """CPU time of all processes below this one that are Spark's, dead children included."""
-    total = 0.0
+
+def cpu_seconds() -> tuple[float, float]:
+    """CPU time of Spark's processes below this one, dead children included, and the broker's."""
+    total = broker_seconds = 0.0
     for child in psutil.Process().children(recursive=True):
         try:
             times = child.cpu_times()
@@ -45,22 +56,27 @@ def cpu_seconds() -> float:
             continue
         try:
             if "warren" in child.cmdline() and "server" in child.cmdline():
+                broker_seconds += times.user + times.system
                 continue
         except psutil.Error:
             # It ended, and nobody has waited for it yet: a query's source process often looks like
             # this when the query is over. Its time counts, or it would be in no figure at all.
             pass
         total += times.user + times.system + times.children_user + times.children_system
-    return total
+    return total, broker_seconds
 
 
 @contextmanager
 def measured(name: str, rows: int) -> Iterator[None]:
     """Print what the block cost."""
-    cpu, wall = cpu_seconds(), time.perf_counter()
+    before, began = cpu_seconds(), time.perf_counter()
     yield
-    cpu, wall = cpu_seconds() - cpu, time.perf_counter() - wall
-    print(f"{name:<44}{rows:>10,}{cpu:>9.2f}{wall:>9.2f}{rows / cpu:>12,.0f}", flush=True)
+    wall, after = time.perf_counter() - began, cpu_seconds()
+    cpu, broker_cpu = (late - early for early, late in zip(before, after, strict=True))
+    print(
+        f"{name:<44}{rows:>10,}{cpu:>9.2f}{broker_cpu:>9.2f}{wall:>9.2f}{rows / cpu:>12,.0f}",
+        flush=True,
+    )
 
 
 def fill(uri: str, rows: int, size: int) -> None:
@@ -88,22 +104,129 @@ def browse(spark: SparkSession, uri: str, **options: Any) -> None:
     reader.options(**options).load().selectExpr("count(*)", "sum(length(value))").collect()
 
 
-def drain(spark: SparkSession, uri: str, sink: str, **options: Any) -> None:
-    """Take all messages, by a streaming query with Trigger.AvailableNow."""
-    reader = spark.readStream.format("warren").option("amqp.uri", uri)
-    reader = reader.option("subscribe", QUEUE).option("groupId", "bench")
-    rows = reader.options(**options).load()
+def run_query(rows: DataFrame, sink: str) -> None:
+    """Run a streaming query with Trigger.AvailableNow into a sink that is new."""
     with tempfile.TemporaryDirectory(prefix="warren-bench-") as scratch:
-        writer = rows.writeStream.format(sink).option("checkpointLocation", f"{scratch}/c")
-        if sink != "noop":
+        writer = rows.writeStream.option("checkpointLocation", f"{scratch}/c")
+        if sink == "archive":
+            writer = writer.foreachBatch(Archive(f"{scratch}/archive"))
+        else:
+            writer = writer.format(sink).option("compression", "zstd")
+        if sink == "parquet":
             writer = writer.option("path", f"{scratch}/{sink}")
         writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def drain(spark: SparkSession, uri: str, sink: str, **options: Any) -> None:
+    """Take all messages."""
+    reader = spark.readStream.format("warren").option("amqp.uri", uri)
+    reader = reader.option("subscribe", QUEUE).option("groupId", "bench")
+    run_query(reader.options(**options).load(), sink)
+
+
+class Files:
+    """The rows of the queue as files of Spark's own, 50,000 rows each."""
+
+    def __init__(self, spark: SparkSession, uri: str, folder: Path) -> None:
+        self._spark = spark
+        self._folder = str(folder / "files")
+        reader = spark.read.format("warren").option("amqp.uri", uri).option("subscribe", QUEUE)
+        rows = reader.option("maxRecordsPerPartition", 50_000).load()
+        rows.write.option("compression", "zstd").parquet(self._folder)
+
+    def read(self) -> None:
+        """What `browse` does."""
+        rows = self._spark.read.parquet(self._folder)
+        rows.selectExpr("count(*)", "sum(length(value))").collect()
+
+    def drain(self, sink: str, files: int) -> None:
+        """What `drain` does, in micro-batches of some files."""
+        reader = self._spark.readStream.schema(self._spark.read.parquet(self._folder).schema)
+        run_query(reader.option("maxFilesPerTrigger", files).parquet(self._folder), sink)
 
 
 def publish(rows: DataFrame, uri: str) -> None:
     """Write rows to a queue."""
     writer = rows.write.format("warren").option("amqp.uri", uri).option("topic", TARGET)
     writer.mode("append").save()
+
+
+def write_files(rows: DataFrame) -> None:
+    """Write rows to files."""
+    with tempfile.TemporaryDirectory(prefix="warren-bench-") as scratch:
+        rows.write.option("compression", "zstd").parquet(f"{scratch}/files")
+
+
+def batches_begun(query: StreamingQuery) -> int:
+    """How many micro-batches a query has begun."""
+    progress: Any = query.lastProgress
+    return 0 if progress is None else int(progress["batchId"])
+
+
+def small_batches(spark: SparkSession, uri: str) -> None:
+    """How long micro-batches of a few rows take, one after the other, those of three sources."""
+    spark.dataSource.register(idle_source())
+    queue = {"amqp.uri": uri, "subscribe": QUEUE, "groupId": "small"}
+    sources: list[tuple[str, dict[str, Any]]] = [
+        ("rate-micro-batch", {"rowsPerBatch": SMALL_ROWS}),
+        ("idle", {}),
+        ("warren", {**queue, "maxOffsetsPerTrigger": SMALL_ROWS}),
+    ]
+    for name, options in sources:
+        rows = spark.readStream.format(name).options(**options).load()
+        with tempfile.TemporaryDirectory(prefix="warren-bench-") as scratch:
+            writer = rows.writeStream.format("noop").option("checkpointLocation", scratch)
+            query = writer.trigger(processingTime="0 seconds").start()
+            try:
+                end = time.monotonic() + 60
+                while batches_begun(query) < SMALL_BATCHES:
+                    if time.monotonic() > end or query.exception() is not None:
+                        raise SystemExit(f"{name}: {query.exception() or 'stands still'}")
+                    time.sleep(0.1)
+                times = [
+                    each["durationMs"]["triggerExecution"]
+                    for each in query.recentProgress
+                    if each["numInputRows"] == SMALL_ROWS and each["batchId"] >= 10
+                ]
+            finally:
+                query.stop()
+        middle, best = statistics.median(times), min(times)
+        print(f"micro-batches of {SMALL_ROWS} rows, {name:<18} p50 {middle:.0f} ms, min {best} ms")
+
+
+def idle_source() -> type:
+    """A Python source with a batch of the same rows each time."""
+    import pyarrow as pa
+    from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+    class Reader(DataSourceStreamReader):
+        def initialOffset(self) -> dict[str, int]:
+            return {"batch": 0}
+
+        def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
+            return {"batch": start["batch"] + 1}
+
+        def partitions(self, start: Any, end: Any) -> list[InputPartition]:
+            return [InputPartition(0)]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            yield pa.RecordBatch.from_pydict({"number": list(range(SMALL_ROWS))})
+
+        def commit(self, end: Any) -> None:
+            pass
+
+    class Idle(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "idle"
+
+        def schema(self) -> str:
+            return "number long"
+
+        def streamReader(self, schema: Any) -> Reader:
+            return Reader()
+
+    return Idle
 
 
 def main() -> None:
@@ -132,21 +255,27 @@ def run(spark: SparkSession, uri: str, given: argparse.Namespace) -> None:
     written = spark.range(rows).selectExpr(
         f"repeat('x', {given.bytes}) as value", "cast(id as string) as message_id"
     )
+    whole = {"maxOffsetsPerTrigger": rows, "maxBytesPerTrigger": 1 << 40}
     cases: list[tuple[str, Callable[[], None]]] = [
         ("browse, all columns", lambda: browse(spark, uri)),
         ("browse, value and offset", lambda: browse(spark, uri, columns="value,offset")),
         ("drain to nowhere", lambda: drain(spark, uri, "noop")),
         (
-            "drain to nowhere, one batch",
-            lambda: drain(
-                spark, uri, "noop", maxOffsetsPerTrigger=rows, maxBytesPerTrigger=1 << 40
-            ),
+            "drain to nowhere, 50,000",
+            lambda: drain(spark, uri, "noop", maxOffsetsPerTrigger=50_000),
         ),
+        ("drain to nowhere, one batch", lambda: drain(spark, uri, "noop", **whole)),
         ("drain to Parquet", lambda: drain(spark, uri, "parquet")),
+        (
+            "drain to Parquet, 50,000",
+            lambda: drain(spark, uri, "parquet", maxOffsetsPerTrigger=50_000),
+        ),
+        ("drain to Archive", lambda: drain(spark, uri, "archive")),
         ("write with confirms", lambda: publish(written, uri)),
+        ("write to files", lambda: write_files(written)),
     ]
-    print(f"\nsession started: {cpu_seconds():.1f} CPU s; bodies of {given.bytes:,} bytes")
-    print(f"{'':<44}{'rows':>10}{'cpu s':>9}{'wall s':>9}{'rows/cpu s':>12}")
+    print(f"\nsession started: {cpu_seconds()[0]:.1f} CPU s; bodies of {given.bytes:,} bytes")
+    print(f"{'':<44}{'rows':>10}{'cpu s':>9}{'broker':>9}{'wall s':>9}{'rows/cpu s':>12}")
     for name, case in cases:
         if given.only.search(name) is None:
             continue
@@ -154,6 +283,22 @@ def run(spark: SparkSession, uri: str, given: argparse.Namespace) -> None:
             fill(uri, rows, given.bytes)
             with measured(f"{name}, run {number + 1}", rows):
                 case()
+    if given.only.search("files"):
+        with tempfile.TemporaryDirectory(prefix="warren-bench-") as scratch:
+            fill(uri, rows, given.bytes)
+            files = Files(spark, uri, Path(scratch))
+            for name, case in (
+                ("files, read", files.read),
+                ("files to nowhere", lambda: files.drain("noop", 2)),
+                ("files to Parquet", lambda: files.drain("parquet", 2)),
+                ("files to Parquet, 50,000", lambda: files.drain("parquet", 1)),
+            ):
+                for number in range(given.reps):
+                    with measured(f"{name}, run {number + 1}", rows):
+                        case()
+    if given.only.search("micro-batches"):
+        fill(uri, SMALL_ROWS * (SMALL_BATCHES + 20), given.bytes)
+        small_batches(spark, uri)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,27 @@
 """What it costs a node with many queues and connections to be watched.
 
     python -m bench.watched [--queues 100000] [--connections 10000] [--rate 1000] [--seconds 10]
-                            [--pause]
+                            [--only REGEX] [--peer] [--pause]
 
-A node of its own has so many durable classic queues and so many connections that do nothing. Ten
-queues take messages of 256 bytes from one publisher, at the rate, and one consumer settles them.
-Each row takes so many seconds; with it goes how long messages took from publisher to consumer:
+A node of its own has so many durable classic queues and so many connections, each with a channel,
+that do nothing. Ten queues take messages of 256 bytes from one publisher, at the rate, and one
+consumer settles them. Each row takes so many seconds; with it goes how long messages took from
+publisher to consumer. Pages have 100 rows and are asked for ten times a second at most:
 
-    nothing     nobody asks anything
-    pages       pages of 100 queues are asked for, `GET /api/queues?page=N&page_size=100`, ten a
-                second at most
-    sorted      the same, sorted by how many messages queues have
-    overview    `GET /api/overview`
-    metrics     `GET /metrics`, once a second at most
-    idle        no messages flow: what share of a core the node uses
+    nothing      nobody asks anything
+    pages        `GET /api/queues?page=N&page_size=100`
+    sorted       the same, sorted by how many messages queues have
+    rates        the same, sorted by the rate of publishes
+    names        the same, of queues whose names fit a pattern
+    connections, channels, bindings
+                 pages of these
+    overview     `GET /api/overview`
+    metrics      `GET /metrics`, once a second at most
+    idle         no messages flow: what share of a core the node uses
 
-`--pause` waits for a line on stdin between making all of that and measuring. Descriptors allow
-about as many connections as `ulimit -n` says.
+`--peer` measures RabbitMQ 4.3 beside it, row by row; whichever is not measured stands still
+meanwhile. `--pause` waits for a line on stdin between making all of that and measuring. Descriptors
+allow about as many connections as `ulimit -n` says.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ import http.client
 import multiprocessing
 import multiprocessing.connection
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -45,6 +51,10 @@ HOST = "127.0.0.1"
 BODY_BYTES = 256
 BUSY = 10
 PAGE = 100
+SORTED = "&sort={}&sort_reverse=true"
+SETTLE_SECONDS = 1.0
+"""For a broker that stood still to catch up."""
+PEER_BASE = 5850
 AT_ONCE = 50
 """Connections that are opened at a time."""
 TICK = os.sysconf("SC_CLK_TCK")
@@ -78,8 +88,8 @@ def opening() -> bytes:
 async def connect(port: int, count: int) -> list[asyncio.StreamWriter]:
     """Open so many connections."""
     opened: list[asyncio.StreamWriter] = []
-    done = method_frame(0, spec.ConnectionOpenOk("").encode())
-    hello = opening()
+    done = method_frame(1, spec.ChannelOpenOk().encode())
+    hello = opening() + method_frame(1, spec.ChannelOpen().encode())
 
     async def one() -> None:
         reader, writer = await asyncio.open_connection(HOST, port)
@@ -129,8 +139,14 @@ def traffic(port: int, rate: int, told: multiprocessing.connection.Connection) -
     began, sent = time.monotonic(), 0
     while True:
         if told.poll():
-            if told.recv() == "end":
+            word = told.recv()
+            if word == "end":
                 break
+            if word == "pause":
+                if told.recv() == "end":
+                    break
+                began, sent = time.monotonic(), 0
+                continue
             told.send(took[:])
             took.clear()
         due = int((time.monotonic() - began) * rate)
@@ -177,54 +193,132 @@ def asked(watcher: Watcher, paths: list[str], seconds: float, every: float) -> l
     return took
 
 
-def row(name: str, answers: list[float], messages: list[float]) -> str:
-    cells = [name]
+def row(name: str, broker: str, answers: list[float], messages: list[float]) -> str:
+    cells = [name, broker]
     for values in (answers, messages):
         for share in (0.5, 0.99, 1.0):
             cells.append(f"{1_000 * rank(values, share):.1f}" if values else "-")
     return "| " + " | ".join([*cells, str(len(answers)), str(len(messages))]) + " |"
 
 
-def measure(options: argparse.Namespace, ports: list[int], pid: int) -> None:
-    """Print all rows."""
-    ours, theirs = multiprocessing.Pipe()
-    busy = multiprocessing.Process(target=traffic, args=(ports[0], options.rate, theirs))
-    busy.start()
+class Broker:
+    """One broker that is watched, with everything made in it.
 
-    def taken() -> list[float]:
-        ours.send("tell")
-        found: list[float] = ours.recv()
-        return found
+    Attributes:
+        name: What the table calls it.
+        ports: Of AMQP, of the HTTP API, and of Prometheus.
+        pids: Its processes.
+    """
 
-    pages = options.queues // PAGE
-    queues = [f"/api/queues?page={1 + 7 * n % pages}&page_size={PAGE}" for n in range(pages)]
-    rows: dict[str, tuple[int, list[str], float]] = {
-        "pages": (ports[1], queues, 0.1),
-        "sorted": (ports[1], [f"{path}&sort=messages&sort_reverse=true" for path in queues], 0.1),
+    def __init__(self, name: str, ports: list[int], pids: list[int]) -> None:
+        self.name = name
+        self.ports = ports
+        self.pids = pids
+        self._opened: list[asyncio.StreamWriter] = []
+
+    async def fill(self, options: argparse.Namespace) -> None:
+        """Declare the queues and open the connections, each with a channel."""
+        began = time.monotonic()
+        await declare(self.ports[0], options.queues)
+        declared = time.monotonic() - began
+        self._opened = await connect(self.ports[0], options.connections)
+        took = time.monotonic() - began - declared
+        print(
+            f"{self.name}: {options.queues} queues in {declared:.0f} s, "
+            f"{len(self._opened)} connections in {took:.0f} s",
+            flush=True,
+        )
+
+    def pause(self) -> None:
+        """Leave the processors to the other broker."""
+        for pid in self.pids:
+            os.kill(pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Be measured."""
+        for pid in self.pids:
+            os.kill(pid, signal.SIGCONT)
+
+    def used_seconds(self) -> float:
+        """What it has used of processors."""
+        return sum(processor_seconds(pid) for pid in self.pids)
+
+
+def rows_of(
+    options: argparse.Namespace, ports: list[int]
+) -> dict[str, tuple[int, list[str], float]]:
+    """The port, the paths and the pause of each row that asks something."""
+
+    def pages(path: str, count: int, more: str = "") -> list[str]:
+        some = max(1, count // PAGE)
+        return [f"{path}?page={1 + 7 * n % some}&page_size={PAGE}{more}" for n in range(some)]
+
+    queues, connections = options.queues, options.connections
+    rate = "message_stats.publish_details.rate"
+    return {
+        "pages": (ports[1], pages("/api/queues", queues), 0.1),
+        "sorted": (ports[1], pages("/api/queues", queues, SORTED.format("messages")), 0.1),
+        "rates": (ports[1], pages("/api/queues", queues, SORTED.format(rate)), 0.1),
+        "names": (ports[1], pages("/api/queues", 100, "&name=-0001&use_regex=true"), 0.1),
+        "connections": (ports[1], pages("/api/connections", connections), 0.1),
+        "channels": (ports[1], pages("/api/channels", connections), 0.1),
+        "bindings": (ports[1], pages("/api/bindings", queues), 0.1),
         "overview": (ports[1], ["/api/overview"], 0.1),
         "metrics": (ports[2], ["/metrics"], 1.0),
     }
-    print("| | answers p50 ms | p99 | max | messages p50 ms | p99 | max | answers | messages |")
-    print("|---|---|---|---|---|---|---|---|---|")
+
+
+def measure(options: argparse.Namespace, brokers: list[Broker]) -> None:
+    """Print all rows, each of one broker after the other."""
+    flows = []
+    for broker in brokers:
+        ours, theirs = multiprocessing.Pipe()
+        busy = multiprocessing.Process(target=traffic, args=(broker.ports[0], options.rate, theirs))
+        busy.start()
+        flows.append((broker, ours, busy))
+    print("| | | answers p50 ms | p99 | max | messages p50 ms | p99 | max | answers | messages |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     time.sleep(2)
-    taken()
-    time.sleep(options.seconds)
-    print(row("nothing", [], taken()), flush=True)
-    for name, (port, paths, every) in rows.items():
-        watcher = Watcher(port)
-        watcher.ask(paths[0])
-        taken()
-        answers = asked(watcher, paths, options.seconds, every)
-        print(row(name, answers, taken()), flush=True)
-    ours.send("end")
-    busy.join()
-    used = processor_seconds(pid)
-    time.sleep(options.seconds)
-    used = processor_seconds(pid) - used
-    print(f"idle: {100 * used / options.seconds:.1f} % of a core")
+    for broker, ours, _ in flows:
+        ours.send("pause")
+        broker.pause()
+    wanted = ["nothing", *rows_of(options, brokers[0].ports)]
+    for name in wanted:
+        if options.only and not re.search(options.only, name):
+            continue
+        for broker, ours, _ in flows:
+            broker.go_on()
+            ours.send("go on")
+            time.sleep(SETTLE_SECONDS)
+            answers: list[float] = []
+            if name == "nothing":
+                ours.send("tell")
+                ours.recv()
+                time.sleep(options.seconds)
+            else:
+                port, paths, every = rows_of(options, broker.ports)[name]
+                watcher = Watcher(port)
+                watcher.ask(paths[0])
+                ours.send("tell")
+                ours.recv()
+                answers = asked(watcher, paths, options.seconds, every)
+            ours.send("tell")
+            print(row(name, broker.name, answers, ours.recv()), flush=True)
+            ours.send("pause")
+            broker.pause()
+    for broker, ours, busy in flows:
+        broker.go_on()
+        ours.send("end")
+        busy.join()
+        used = broker.used_seconds()
+        time.sleep(options.seconds)
+        used = broker.used_seconds() - used
+        print(f"{broker.name}, idle: {100 * used / options.seconds:.1f} % of a core", flush=True)
+        broker.pause()
 
 
-async def watched(options: argparse.Namespace, folder: Path) -> None:
+async def started(folder: Path) -> tuple[Broker, subprocess.Popen[bytes]]:
+    """A node of Warren with nothing in it."""
     ports = [free_port() for _ in range(3)]
     words = ["--data-dir", str(folder / "data"), "--bind", HOST, "--port", str(ports[0])]
     words += ["--management-port", str(ports[1]), "--set", f"prometheus.tcp.port={ports[2]}"]
@@ -232,27 +326,58 @@ async def watched(options: argparse.Namespace, folder: Path) -> None:
         node = subprocess.Popen(
             [sys.executable, "-m", "warren", "server", *words], stdout=log, stderr=log
         )
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        try:
+            (await asyncio.open_connection(HOST, ports[0]))[1].close()
+            break
+        except OSError:
+            await asyncio.sleep(0.1)
+    return Broker("Warren", ports, [node.pid]), node
+
+
+def peer(*words: str) -> str:
+    """What `bench/peer rabbit` says to some words."""
+    environment = {
+        **os.environ,
+        "BASE": str(PEER_BASE),
+        "PLUGINS": "rabbitmq_management,rabbitmq_prometheus",
+        "EXTRA_CONF": f"prometheus.tcp.port = {PEER_BASE + 2}",
+    }
+    command = [str(Path(__file__).parent / "peer"), "rabbit", *words]
+    return subprocess.run(
+        command, check=True, env=environment, stdout=subprocess.PIPE, text=True
+    ).stdout
+
+
+def peer_started() -> Broker:
+    """A node of RabbitMQ with nothing in it."""
+    peer("start")
+    ports = [PEER_BASE + 1, PEER_BASE + 10_001, PEER_BASE + 2]
+    return Broker("RabbitMQ", ports, [int(pid) for pid in peer("pids").split()])
+
+
+async def watched(options: argparse.Namespace, folder: Path) -> None:
+    warren, node = await started(folder)
+    brokers = [warren]
     try:
-        until = time.monotonic() + 30
-        while time.monotonic() < until:
-            try:
-                (await asyncio.open_connection(HOST, ports[0]))[1].close()
-                break
-            except OSError:
-                await asyncio.sleep(0.1)
-        began = time.monotonic()
-        await declare(ports[0], options.queues)
-        print(f"{options.queues} queues in {time.monotonic() - began:.0f} s", flush=True)
-        began = time.monotonic()
-        opened = await connect(ports[0], options.connections)
-        print(f"{len(opened)} connections in {time.monotonic() - began:.0f} s", flush=True)
+        await warren.fill(options)
+        if options.peer:
+            warren.pause()
+            brokers.append(peer_started())
+            await brokers[1].fill(options)
+            warren.go_on()
         if options.pause:
             print("ready", flush=True)
             sys.stdin.readline()
-        measure(options, ports, node.pid)
+        measure(options, brokers)
     finally:
+        for broker in brokers:
+            broker.go_on()
         node.send_signal(signal.SIGTERM)
         node.wait()
+        if options.peer:
+            peer("stop")
 
 
 def main() -> None:
@@ -261,6 +386,8 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=10_000)
     parser.add_argument("--rate", type=int, default=1_000)
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--peer", action="store_true")
     parser.add_argument("--pause", action="store_true")
     options = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

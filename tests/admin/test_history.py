@@ -76,6 +76,21 @@ def test_a_clock_that_is_set_back_mixes_nothing_up() -> None:
     assert series.at(SampleRange(BEGIN - 5, BEGIN + 10, 5)) == [(2,), (2,), (2,), (3,)]
 
 
+@pytest.mark.parametrize("jump", [3_600, 365 * 86_400])
+def test_a_clock_that_was_ahead_hides_nothing_that_comes_after_it(jump: int) -> None:
+    """As of a machine that begins with a wrong time, and hears the right one later."""
+    series = SampleSeries(1, GLOBAL)
+    for at in range(0, 50, 5):
+        series.add(BEGIN + at, (at,))
+    for at in range(50, 100, 5):
+        series.add(BEGIN + jump + at, (at,))
+    for at in range(100, 200, 5):
+        series.add(BEGIN + at, (at,))
+    assert series.at(SampleRange(BEGIN + 100, BEGIN + 195, 5)) == [(v,) for v in range(100, 200, 5)]
+    (before,) = series.at(SampleRange(BEGIN + 95, BEGIN + 95, 5))
+    assert before <= (45,), "what it said of the time between is not known to be of it"
+
+
 def test_only_what_changes_or_is_asked_for_has_samples() -> None:
     histories = SampleStore(1, BASIC, 2)
     for second in range(0, 20, 5):

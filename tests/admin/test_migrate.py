@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.broker import Broker, free_port
 from warren.__main__ import main
+from warren.admin.cli import migrate
 from warren.client import connect
 from warren.wire.amqp091.properties import Properties
 
@@ -108,3 +109,35 @@ def test_queues_have_to_be_at_both(
     assert len(held(old, "lone")) == 2
     assert main(["migrate", "--from", old, "--to", old, "lone"]) == 2
     assert main(["migrate", "--from", old, "--to", new]) == 2
+
+
+def test_a_source_that_gives_nothing_is_given_up(
+    brokers: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its messages are ready, but another consumer is the active one and takes no more."""
+    monkeypatch.setattr(migrate, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(migrate, "QUIET_SECONDS", 0.2)
+    old, new = brokers
+    fill(new, "single", 0)
+    with connect(old) as connection:
+        channel = connection.channel()
+        channel.queue_declare("single", durable=True, arguments={"x-single-active-consumer": True})
+        channel.publish_many("", "single", [b"1", b"2"], b"\x00\x00")
+        channel.qos(1)
+        channel.consume("single")
+        assert channel.receive(1, 10.0)
+        assert main(["migrate", "--from", old, "--to", new, "single"]) == 1
+    assert "says that 1 messages are ready and has given none" in capsys.readouterr().err
+
+
+def test_passwords_of_uris_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = "amqp://u:s3cret@host:port/v"
+    for words in (
+        ["get", "q", "--uri", wrong],
+        ["publish", "q", "b", "--uri", "http://u:s3cret@host"],
+        ["migrate", "--from", wrong, "--to", wrong, "q"],
+        ["migrate", "--from", "amqp://u:s3cret@127.0.0.1:1", "--to", "amqp://u:s3cret@h", "q"],
+    ):
+        assert main(words) != 0
+        shown = capsys.readouterr()
+        assert shown.err and "s3cret" not in shown.out + shown.err

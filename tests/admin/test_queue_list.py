@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.admin.host import service_of
 from tests.node.pair import Pair
@@ -15,6 +17,8 @@ from warren.admin.control import FAILED, UNKNOWN_REQUEST, UNREAD_BYTES_MAX, Cont
 from warren.admin.service import queues, slices
 from warren.admin.service.caller import LOCAL
 from warren.admin.service.host import OperatorLink
+from warren.admin.service.node_figures import tally_of
+from warren.admin.service.queue_sorting import QueuesInUse, in_order, queues_in_use
 from warren.admin.service.queues import list_queues
 from warren.admin.service.service import AdminService
 
@@ -171,3 +175,46 @@ def test_members_and_those_online() -> None:
     pair.until(lambda: pair.a.node.cluster.running() == ["a"])
     found = asyncio.run(row())
     assert (found.members, found.online) == (["a", "b"], ["a"])
+
+
+@given(
+    ranks=st.lists(st.integers(0, 4), max_size=40),
+    idle=st.integers(0, 4),
+    reverse=st.booleans(),
+)
+def test_queues_in_use_and_idle_ones_are_one_order(
+    ranks: list[int], idle: int, reverse: bool
+) -> None:
+    """As if all had been sorted: equal ones stay in the order of their names."""
+    ranked = [(rank, place) for place, rank in enumerate(ranks) if rank != idle or place % 2]
+    rest = [place for place, rank in enumerate(ranks) if rank == idle and not place % 2]
+
+    async def found() -> list[int]:
+        parts = [part async for part in in_order(ranked, rest, idle, reverse)]
+        return [place for part in parts for place in part]
+
+    everything = sorted(range(len(ranks)), key=ranks.__getitem__, reverse=reverse)
+    assert asyncio.run(found()) == everything
+
+
+def test_those_in_use_hold_have_had_or_wait_for_messages() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    for name in ("full", "emptied", "consumed", "idle"):
+        client.declare(name, kind="quorum" if name == "full" else "classic")
+    client.publish_confirmed("full", 1)
+    client.publish_confirmed("emptied", 1)
+    got = client.get("emptied")
+    assert got is not None
+    client.ack(got.tag)
+    client.consume("consumed")
+    pair.settle()
+    service = service_of(pair)
+    found = asyncio.run(call_in_use(service))
+    assert [found.names[place][1] for place in found.used] == ["consumed", "emptied", "full"]
+    tally = asyncio.run(tally_of(service, ["/", "nowhere"]))
+    assert (tally.count, tally.ready, tally.held, tally.consumers) == (4, 1, 0, 1)
+
+
+async def call_in_use(service: AdminService) -> QueuesInUse:
+    return await queues_in_use(service, LOCAL)

@@ -130,6 +130,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "reset_auth_attempts": {},
     "salted_hash": {"password": "secret"},
     "client_figures": {"pids": []},
+    "connection_page": {},
+    "channel_page": {},
     "visible_vhost": {"vhost": "v"},
     "visible_policies": {},
     "visible_operator_policies": {},
@@ -137,11 +139,13 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "list_queue_details": {},
     "queue_page": {},
     "queue_lengths": {"column": "messages"},
+    "queues_in_use": {},
     "some_queues": {"names": []},
     "queue_details": {"vhost": "v", "queue": "q"},
     "led_queue": {"vhost": "v", "queue": "q"},
     "exchange_details": {},
     "binding_details": {},
+    "binding_page": {},
     "vhost_details": {},
     "one_vhost": {"vhost": "v"},
     "user_details": {},
@@ -223,9 +227,11 @@ VISITS = (
 READS_OF_ANYBODY = {
     *("list_queues", "list_exchanges", "list_bindings"),
     *("list_connections", "list_channels", "list_consumers"),
+    *("connection_page", "channel_page"),
     *("close_connection", "list_feature_flags", "overview", "visible_policies"),
     *("visible_operator_policies", "visible_vhost_limits", "list_queue_details", "queue_page"),
-    *("queue_lengths", "some_queues", "exchange_details", "binding_details", "vhost_details"),
+    *("queue_lengths", "queues_in_use", "some_queues"),
+    *("exchange_details", "binding_details", "binding_page", "vhost_details"),
     *(name for name in ARGUMENTS if name.startswith("check_")),
 }
 """What whoever may administer anything may ask for: they are told of what they may see."""
@@ -749,8 +755,9 @@ def test_lengths_are_those_of_rows(pair: Pair, service: AdminService) -> None:
 
     def lengths(column: str) -> dict[str, int | None]:
         found = call(pair, service, LOCAL, "queue_lengths", {"column": column})
-        assert {vhost for _, vhost, _ in found} == {"/"}
-        return {name: length for length, _, name in found}
+        assert {vhost for vhost, _ in found.names} == {"/"}
+        names = [name for _, name in found.names]
+        return dict(zip(names, found.lengths, strict=True))
 
     assert lengths("messages") == {"orders": 3, "log": 2, "there": 1}
     assert lengths("messages_ready") == {"orders": 0, "log": 2, "there": 1}

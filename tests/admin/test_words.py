@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from warren.__main__ import main
+from warren.admin.cli import inspect, pipeline, queues
 from warren.admin.cli import main as cli
 
 
@@ -114,3 +115,16 @@ def test_examples_are_right() -> None:
                 parsed(*shlex.split(line.split(" < ")[0], comments=True)[1:])
                 found += 1
     assert found > 15
+
+
+def test_names_and_bodies_that_clients_chose_move_no_cursor(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A terminal obeys what is in them, as to show other words than there are."""
+    hostile = "q\x1b[2J\r\n\x9b1A\u202e"
+    shown = "q\\x1b[2J\\r\\n\\x9b1A\\u202e"
+    assert queues.table([{"name": hostile}]) == f"name\n{shown}"
+    assert pipeline.table([("a", hostile)]) == [f"a  {shown}"]
+    known = {"type": "quorum", "incarnation": 1, "messages": {}, "damage": [], "deleted": True}
+    inspect.show([{"vhost": hostile, "name": hostile, **known}])
+    assert f"{shown}  {shown} (deleted)" in capsys.readouterr().out

@@ -61,3 +61,22 @@ def test_what_is_no_kind_of_things_is_passed_over(pair: Pair) -> None:
 
 def test_all_kinds_are_read() -> None:
     assert set(Given({}, "").counts()) == set(KINDS)
+
+
+def test_who_imports_a_new_vhost_may_do_everything_in_it(pair: Pair) -> None:
+    """As RabbitMQ 4.3.6 has it; what the definitions say of that user counts all the same."""
+    own = {"user": "guest", "configure": "", "write": "", "read": "^r"}
+    given = {
+        "vhosts": [{"name": "new"}, {"name": "said"}, {"name": "/"}],
+        "permissions": [{"vhost": "said", **own}, {"vhost": "/", **own}],
+    }
+    guest = Caller("guest", frozenset({"administrator"}))
+    assert loaded(pair, json.dumps(given).encode(), guest).status == 204
+    assert loaded(pair, b'{"vhosts": [{"name": "/"}, {"name": "said"}]}', guest).status == 204
+    assert loaded(pair, b'{"vhosts": [{"name": "of a command"}]}').status == 204
+    vhosts = service_of(pair).machine.vhosts
+    found = {name: tables.permissions.get("guest") for name, tables in vhosts.items()}
+    shown = {name: right and (right.configure, right.read) for name, right in found.items()}
+    assert shown == {
+        "/": ("", "^r"), "new": (".*", ".*"), "said": ("", "^r"), "of a command": None,
+    }  # fmt: skip

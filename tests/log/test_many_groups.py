@@ -223,10 +223,10 @@ class Watched(SimExecutor):
     [
         (True, 1, 10_000, True),
         (True, 1, 20_000, False),
-        (True, 100, 900, True),
-        (True, 100, 1_100, False),
+        (True, 100, 1_900, True),
+        (True, 100, 2_100, False),
         (True, 1_500, 900, False),
-        (False, 100, 900, False),
+        (False, 100, 1_900, False),
     ],
 )
 def test_a_round_keeps_the_loop_that_is_small_beside_its_batches(

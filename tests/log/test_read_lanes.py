@@ -130,3 +130,16 @@ def test_a_process_that_stood_still_does_not_take_its_reads_for_hanging() -> Non
     executor.drain()
     assert body(before) == b"1"
     assert body(late) == b"2"
+
+
+def test_the_time_before_a_read_was_asked_for_is_not_its_time() -> None:
+    log, executor = filled()
+    log.tick(1_000)
+    executor.held[LANES[0]] = []
+    hanging = read(log, 1)
+    # That it was asked for right before this tick nobody can tell.
+    log.tick(1_900)
+    pass_time(log, 1_900, HUNG_MS + 1_800)
+    assert hanging.answers == 0
+    log.tick(HUNG_MS + 1_900)
+    assert hanging.answers == 1

@@ -26,6 +26,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> AdminService:
     """The service of a node with some queues, whose slices are one step each."""
     monkeypatch.setattr(slices, "STEPS_AT_ONCE", 1)
     monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(slices, "QUEUES_AT_ONCE", 1)
     monkeypatch.setattr(exposition, "PART_ROWS", 1)
     pair = Pair(1, alone=True)
     client = pair.a.client()

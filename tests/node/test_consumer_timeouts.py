@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.node.pair import Client, Pair, sealed
+from tests.node.pair import Client, Got, Pair, Station, sealed
+from tests.node.test_transfer import offer
 from warren.metadata.commands import SetPolicy
+from warren.node.cluster import transfer
+from warren.raft.effects import AcceptSnapshot
 from warren.replication import kinds
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
@@ -29,6 +32,10 @@ def consume(client: Client, tag: str, timeout_ms: int | None = None) -> spec.Met
 
 def cancelled(client: Client) -> bool:
     return isinstance(client.methods[-1], spec.BasicCancel)
+
+
+def closed(client: Client) -> bool:
+    return bool(client.methods) and isinstance(client.methods[-1], spec.ChannelClose)
 
 
 @pytest.mark.rule("D-13")
@@ -93,12 +100,64 @@ def test_what_counts(
     client = pair.a.client()
     declare(client, **({} if argument is None else {"x-consumer-timeout": argument}))
     if policy is not None:
-        definition = {"consumer-timeout": policy}
-        pair.a.node.store.submit(SetPolicy("/", "p", False, ".*", "queues", 0, definition), None)
-        pair.settle(20)
+        set_timeout(pair, policy)
     consume(client, "c", own)
     consumers = list(pair.a.queue(NAME).fifo.consumers.values())
     assert [int(consumer.locks.timeout_ms) for consumer in consumers] == [wanted]
+
+
+def set_timeout(pair: Pair, timeout_ms: int) -> None:
+    """Have a policy say how long consumers may hold a message."""
+    definition = {"consumer-timeout": timeout_ms}
+    pair.a.node.store.submit(SetPolicy("/", "p", False, ".*", "queues", 0, definition), None)
+    pair.settle(20)
+
+
+@pytest.mark.rule("CT-06", "CT-15")
+@pytest.mark.parametrize(
+    ("before", "after", "cancels"), [(60_000, SHORT_MS, False), (SHORT_MS, 60_000, True)]
+)
+def test_a_policy_that_changes_is_for_consumers_that_come_later(
+    before: int, after: int, cancels: bool
+) -> None:
+    """What a consumer holds, and what it is handed yet, has the time it began with: RabbitMQ's."""
+    pair = Pair(alone=True)
+    client, publisher = pair.a.client(), pair.a.client()
+    declare(client)
+    set_timeout(pair, before)
+    consume(client, "c")
+    publisher.publish_confirmed(NAME, 1)
+    pair.until(lambda: len(client.messages) == 1)
+    set_timeout(pair, after)
+    publisher.publish_confirmed(NAME, 1)
+    since = pair.clock.monotonic_ms()
+    pair.until(lambda: cancelled(client) or pair.clock.monotonic_ms() - since > 4 * SHORT_MS)
+    assert cancelled(client) is cancels
+    later = pair.a.client()
+    client.ack(2, True)
+    consume(later, "later")
+    consumers = pair.a.queue(NAME).fifo.consumers
+    assert int(consumers[max(consumers)].locks.timeout_ms) == after
+
+
+@pytest.mark.rule("CT-06", "CT-15")
+@pytest.mark.parametrize("where", ["a", "b"])
+def test_each_get_has_the_time_that_counts_when_it_comes(where: str) -> None:
+    """A policy made it shorter between two gets of one channel: the second is closed for, alone."""
+    pair = Pair()
+    declare(pair.a.client())
+    set_timeout(pair, 60_000)
+    pair.until(lambda: pair.b.knows(NAME))
+    pair.a.client().publish_confirmed(NAME, 3)
+    client, settles = pair.stations[where].client(), pair.stations[where].client()
+    assert client.get(NAME) is not None
+    assert settles.get(NAME) is not None
+    set_timeout(pair, SHORT_MS)
+    assert client.get(NAME) is not None
+    pair.until(lambda: closed(client))
+    assert f"Timeout value used: {SHORT_MS} ms" in client.methods[-1].reply_text
+    pair.until(lambda: pair.a.queue(NAME).ready_count() == 2)
+    assert not closed(settles), "it has its minute"
 
 
 @pytest.mark.rule("CT-08")
@@ -283,6 +342,83 @@ def test_what_times_out_while_its_node_has_no_state_closes_its_channel_all_the_s
     (closing,) = client.methods
     assert isinstance(closing, spec.ChannelClose)
     assert f"Timeout value used: {SHORT_MS} ms" in closing.reply_text
+
+
+def begins_with_nothing(pair: Pair) -> None:
+    """The copy on `c` gave its log up for a snapshot, no more of which comes; it hears nothing."""
+    group_id = int(pair.a.record(NAME).group_id)
+    member = pair.stations["c"].node.cluster.members[group_id]
+    pair.withheld_group = group_id
+    pair.withheld["a", "c"] = []
+    transfers = pair.stations["c"].node.cluster.transfers
+    given = offer(member, "a", "c", int(member.log.last_index) + 9)
+    transfers.accept(member, AcceptSnapshot(given))
+    assert member.log.incomplete
+    lost = transfer.snapshot_frame(group_id, transfer.LOST, given.index).getvalue()
+    transfers.received("a", member, sealed(lost))
+    assert not member.log.incomplete and member.applied_index == 0
+
+
+def holding_on_a_copy(timeout_ms: int) -> tuple[Pair, Client, Got]:
+    """Three nodes with a copy each; a client of `c` holds one of three messages.
+
+    The node `b` has a snapshot of what was before that.
+    """
+    pair = Pair()
+    c = pair.add("c")
+    arguments = {"x-consumer-timeout": timeout_ms, "x-quorum-initial-group-size": 3}
+    declare(pair.a.client(), **arguments)
+    pair.a.client().publish_confirmed(NAME, 3)
+    pair.until(lambda: c.knows(NAME) and c.queue(NAME).ready_count() == 3)
+    snapshot_on(pair.b)
+    client = c.client()
+    got = client.get(NAME)
+    assert got is not None
+    group_id = int(pair.a.record(NAME).group_id)
+    members = [station.node.cluster.members[group_id] for station in pair.stations.values()]
+    pair.until(lambda: len({int(member.applied_index) for member in members}) == 1)
+    return pair, client, got
+
+
+def snapshot_on(station: Station) -> None:
+    """Have a copy snapshot what it has, and hand out no entries from before."""
+    member = station.node.cluster.members[int(station.record(NAME).group_id)]
+    member.log.keep_recent(0)
+    index = int(member.applied_index)
+    member.snapshot()
+    station.pair.until(lambda: int(member.log.snapshot_index) >= index)
+
+
+@pytest.mark.rule("CT-11")
+def test_what_times_out_while_a_copy_has_nothing_closes_its_channel_all_the_same() -> None:
+    pair, client, _ = holding_on_a_copy(SHORT_MS)
+    begins_with_nothing(pair)
+    pair.until(lambda: pair.a.queue(NAME).counts().held == 0)
+    snapshot_on(pair.a)
+    pair.a.client().publish_confirmed(NAME, 1)
+    pair.withheld.clear()
+    pair.cut("a", "c")
+    pair.until(lambda: len(client.methods) > 0)
+    (closing,) = client.methods
+    assert isinstance(closing, spec.ChannelClose)
+    assert f"Timeout value used: {SHORT_MS} ms" in closing.reply_text
+
+
+def test_an_older_state_closes_no_channel() -> None:
+    """A copy that has nothing gets one from before a client got its message."""
+    pair, client, got = holding_on_a_copy(3_600_000)
+    begins_with_nothing(pair)
+    group_id = int(pair.a.record(NAME).group_id)
+    pair.a.node.queue_members.transfer(group_id, "b")
+    leading = pair.b.node.cluster.members[group_id]
+    pair.until(leading.leads)
+    pair.withheld.clear()
+    pair.cut("a", "c")
+    member = pair.stations["c"].node.cluster.members[group_id]
+    pair.until(lambda: member.applied_index == leading.applied_index > 0)
+    client.ack(got.tag)
+    pair.until(lambda: pair.a.queue(NAME).counts().held == 0)
+    assert not client.methods
 
 
 @pytest.mark.rule("CT-11")

@@ -15,6 +15,7 @@ from warren.admin.service.caller import LOCAL
 from warren.admin.service.catalogue import OPERATIONS
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.queues import feed as feeds
+from warren.queues.feed import QueueFeed
 from warren.spark.feed import arrow_schema, decode, table
 from warren.wire.amqp091 import spec
 
@@ -437,3 +438,64 @@ def test_the_schema_is_the_same_whatever_is_told() -> None:
     assert one_each.schema == arrow_schema(explode=True)
     offsets = [row["offset"] for row in one_each.to_pylist() if row["event"] == "published"]
     assert offsets == [0, 1]
+
+
+def test_a_node_without_queues_tells_of_its_clients() -> None:
+    """It hears of the feed with the tables, at once and when it starts again."""
+    pair = three_with_messages("q")
+    asked(pair, "enable_feed", vhost="/")
+    pair.settle(40)
+    last = pair.add("d")
+    for again in (False, True):
+        if again:
+            last.kill()
+            last.disk.restart()
+            last.start()
+        pair.until(lambda: last.knows("q"))
+        last.client()
+        watcher = pair.a.client()
+        told: list[Row] = []
+
+        def has_come(told: list[Row] = told, watcher: Client = watcher) -> bool:
+            told += table(blocks(watcher)).to_pylist()
+            return any((row["node"], row["event"]) == ("d", "channel.created") for row in told)
+
+        pair.until(has_come)
+
+
+def test_nothing_is_kept_of_vhosts_that_are_gone() -> None:
+    pair = Pair(alone=True)
+    for _ in range(2):
+        asked(pair, "add_vhost", name="v")
+        all_rights = dict.fromkeys(("configure", "write", "read"), ".*")
+        asked(pair, "set_permissions", vhost="v", user="guest", **all_rights)
+        asked(pair, "enable_feed", vhost="v")
+        pair.settle()
+        client = pair.a.client(vhost="v")
+        client.declare("q", kind="quorum")
+        client.publish_confirmed("q", 1)
+        told = table(blocks(client)).to_pylist()
+        asked(pair, "disable_feed", vhost="v")
+        asked(pair, "delete_vhost", name="v")
+        pair.settle()
+    assert told[0]["block"] > 1, "what comes to a vhost of the same name has numbers of its own"
+    asked(pair, "enable_feed", vhost="/")
+    asked(pair, "disable_feed", vhost="/")
+    pair.settle()
+    assert pair.a.node.feeds._ended.keys() == {"v", "/"}, "a number each, of 1,024 at most"
+
+
+def test_names_of_queues_count_for_what_waits() -> None:
+    """Of very many queues whose names are as long as they may be, while the feed has no queue."""
+    pair = Pair(alone=True)
+    client = enabled(pair)
+    client.declare("q", kind="quorum")
+    client.call(spec.QueueDelete(0, QUEUE, False, False, False))
+    writer = pair.a.queue("q").feed.writer
+    for number in range(20_000):
+        QueueFeed(writer, f"{number}".ljust(255, "."), number + 1).published(0, 1, 1, 1)
+    asked(pair, "enable_feed", vhost="/")
+    (most, *_) = sorted(blocks(client), key=len, reverse=True)
+    batch = decode(most)
+    assert 16_000 < batch.num_rows < 17_000 and len(most) < 5_300_000
+    assert batch.column("left_out")[0].as_py() >= 20_000 - batch.num_rows

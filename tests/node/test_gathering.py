@@ -126,6 +126,32 @@ def test_messages_do_not_overtake_settles() -> None:
     ]
 
 
+def test_messages_of_other_channels_go_before_settles() -> None:
+    """A settle that nobody waits for is kept, and shares an entry with later ones."""
+    pair, client, queue = with_queue()
+    publisher = pair.b.client()
+    assert isinstance(publisher.call(spec.ConfirmSelect(False)), spec.ConfirmSelectOk)
+    consuming(pair, client, 4, prefetch=100)
+    before = queue.messages.last_index
+    for number in range(4):
+        client.ack(client.messages[number].tag)
+        exchange(pair, client)
+        publish(pair, publisher, 1)
+        for _ in range(20):
+            # All but time goes on.
+            for station in pair.stations.values():
+                station.executor.step()
+                pair.turn(station)
+            for key in list(pair.links):
+                pair.carry(*key)
+            for each in (publisher, client):
+                exchange(pair, each)
+        assert publisher.acked == set(range(1, number + 2))
+    assert queue.messages.last_index == before + 4
+    pair.until(lambda: queue.fifo.held_count() == 4)
+    assert queue.messages.last_index == before + 5
+
+
 def test_what_comes_while_the_lead_is_handed_over_in_vain_is_asked_for() -> None:
     pair, client, queue = with_queue()
     group = pair.a.queue("q").group

@@ -129,8 +129,8 @@ def test_a_turn_writes_few_of_many_snapshots() -> None:
     while left:
         node.turn()
         turns += 1
-        assert left - len(node._snapshots_wanted) <= TURN_SNAPSHOTS_MAX
-        left = len(node._snapshots_wanted)
+        assert left - len(node.due_snapshots.groups) <= TURN_SNAPSHOTS_MAX
+        left = len(node.due_snapshots.groups)
         assert node.needs_turn or not left
     assert turns == -(-MANY // TURN_SNAPSHOTS_MAX)
     groups = [queue.messages for queue in node.queues.logged.values()]

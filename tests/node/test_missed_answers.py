@@ -77,6 +77,30 @@ def test_a_reader_that_another_one_has_fenced_meanwhile_begins_anew() -> None:
     assert (others, answer.epoch) == ([2], 3)
 
 
+@pytest.mark.parametrize("size", (0, 1))
+def test_readers_of_one_node_are_told_apart(size: int) -> None:
+    """All of their acquires lie in one snapshot: each has the epoch of its place.
+
+    Done once more, they would lie in the next one together, and so on for ever.
+    """
+    request = spec.TableAcquire(0, QUEUE, "g", 0)
+    others: list[Client] = []
+
+    def compete(pair: Pair) -> None:
+        leading = pair.a.node.cluster.members[int(pair.a.queue(QUEUE).group_id)]
+        for _ in range(2):
+            index = int(leading.applied_index)
+            others.append(pair.b.client())
+            others[-1].send(request)
+            pair.until(lambda index=index: int(leading.applied_index) > index)
+
+    pair, client = swallowed(request, size=size, meanwhile=compete)
+    pair.until(lambda: all(other.methods for other in others))
+    answers = [each.methods[-1] for each in (client, *others)]
+    assert all(isinstance(answer, spec.TableAcquireOk) for answer in answers)
+    assert [answer.epoch for answer in answers] == [1, 2, 3]
+
+
 def purged(client: Client) -> None:
     ok = client.call(spec.QueuePurge(0, QUEUE, False))
     assert isinstance(ok, spec.QueuePurgeOk) and ok.message_count == 3

@@ -163,6 +163,10 @@ def test_a_view_keeps_what_is_written_to_itself(tmp_path: Path) -> None:
     file.truncate(6)
     file.allocate(0, 8)
     assert (file.read(0, 100), file.size_bytes()) == (b"0123ab\0\0", 8)
+    file.write([b"long"], 12)
+    file.truncate(11)
+    file.allocate(0, 16)
+    assert file.read(8, 8) == bytes(8), "what was cut off does not come again"
     new = view.open("log/new", create=True)
     new.write([b"n"], 0)
     view.rename("log/new", "log/old")

@@ -235,6 +235,32 @@ def test_of_argument_and_policies_the_shortest_time_counts(kind: str) -> None:
     assert EXPIRES - 100 <= gone_after(pair, "short") <= EXPIRES + 200
 
 
+def test_a_shorter_time_counts_though_its_entry_comes_after_that_time() -> None:
+    """The queue is looked at before its log says so, and goes all the same."""
+    pair = Pair()
+    declare(pair.a.client(), "quorum", 0)
+    queue = leader(pair).queue(NAME)
+    set_policy(pair, {"expires": 3_600_000})
+    pair.until(lambda: queue.fifo.config.expires_ms == 3_600_000)
+    set_policy(pair, {"expires": 100})
+    for _ in range(20):
+        # All but time goes on.
+        if queue.expires_ms == 100:
+            break
+        for station in pair.stations.values():
+            station.executor.step()
+            pair.turn(station)
+        for key in list(pair.links):
+            pair.carry(*key)
+    for station in pair.stations.values():
+        station.hold_disk = True
+    pass_time(pair, 150)
+    assert queue.fifo.config.expires_ms == 3_600_000
+    for station in pair.stations.values():
+        station.hold_disk = False
+    assert gone_after(pair) <= 1_000
+
+
 def test_a_cluster_of_two_releases_has_none() -> None:
     pair = Pair(configure=lambda settings: setattr(settings, "cluster_version_max", 3))
     refused = declare(pair.a.client(), "classic")

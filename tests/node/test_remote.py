@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from tests.node.pair import Client, Pair, sealed
-from warren.node.node import NodeLogListener
+from warren.node.log_listener import NodeLogListener
 from warren.node.remote import frames as line_frames
 from warren.node.remote.serving import BACKLOG_BYTES
 from warren.queues.proxy import FLOW_BYTES, WINDOW_BYTES

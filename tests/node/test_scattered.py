@@ -458,10 +458,10 @@ def test_a_snapshot_is_written_over_many_turns(kind: str, turns: int) -> None:
         left.append(b"new %d" % turn)
         client.exchange()
         node.turn()
-        assert int(queue.group_id) in node._snapshots_wanted, "it is not all written yet"
+        assert int(queue.group_id) in node.due_snapshots.groups, "it is not all written yet"
         indexes.append(int(queue.messages.last_index))
     pair.until(lambda: len(client.messages) == COUNT + turns)
-    pair.until(lambda: not node._snapshots_wanted)
+    pair.until(lambda: not node.due_snapshots.groups)
     pair.settle(30)
     assert written <= queue.messages.snapshot_index <= indexes[0] <= queue.messages.last_index
     pair.a.kill()

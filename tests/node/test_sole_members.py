@@ -139,3 +139,20 @@ def test_snapshots_are_taken_of_a_queue_that_is_always_ahead_of_its_disk() -> No
         pair.step()
     assert group.snapshot_index > 0
     assert got > 20
+
+
+def test_what_comes_before_a_queue_is_led_waits_for_no_tick() -> None:
+    """A queue that was just declared has no leader yet when the next command comes."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    arguments = {"x-queue-type": "quorum"}
+    client.send(spec.QueueDeclare(0, "q", False, True, False, False, False, arguments))
+    client.send(spec.QueuePurge(0, "q", False))
+    seen = len(client.methods)
+    for _ in range(20):
+        # All but time goes on.
+        pair.a.executor.step()
+        client.exchange()
+        pair.turn(pair.a)
+    assert isinstance(client.methods[seen], spec.QueueDeclareOk)
+    assert isinstance(client.methods[seen + 1], spec.QueuePurgeOk)

@@ -90,12 +90,12 @@ def test_what_was_put_aside_waits_for_an_alarm_to_clear() -> None:
     client.publish("q", b"body")
     client.send(spec.BasicGet(0, "q", False))
     pair.settle(2)
-    pair.a.node._set_alarm(ALARM_MEMORY, True)
+    pair.a.node._alarms.set(ALARM_MEMORY, True)
     pair.a.hold_disk = False
     pair.until(lambda: len(client.methods) == 2)
     pair.settle(3)
     assert not client.messages
-    pair.a.node._set_alarm(ALARM_MEMORY, False)
+    pair.a.node._alarms.set(ALARM_MEMORY, False)
     pair.until(lambda: bool(client.messages))
     assert client.bodies() == [b"body"]
 

@@ -324,7 +324,7 @@ PLANTED = {
     live_without_held: Where(12),
     no_doubt: Where(503),
     snapshot_of_what_is_ahead: Where(411),
-    settles_neighbour: Where(1),
+    settles_neighbour: Where(3),
     forgotten_reset: Where(10),
     forgotten_live_run: Where(14),
     no_redelivered: Where(10),

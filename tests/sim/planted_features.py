@@ -10,6 +10,7 @@ from tests.sim.planted_dead_letters import LETTERS
 from tests.sim.planted_observers import OBSERVED
 from warren.message.dead_letters import EXPIRED
 from warren.queues import quorum
+from warren.queues.acquires import Acquires
 from warren.queues.fifo.consumers import SERVED, WAITING
 from warren.queues.fifo.effects import AcquireReply
 from warren.queues.fifo.locks import Locks
@@ -98,17 +99,22 @@ def expired_are_lost() -> Undo:
 def shares_an_epoch() -> Undo:
     """A reader whose acquire a state has swallowed goes on with whatever epoch that has."""
 
-    def acquired(self: Any, group: str) -> Any:
-        known = self.fifo.groups.get(group)
-        return None if known is None else AcquireReply(known.epoch, known.settled)
+    def answer_missed(self: Any, fifo: Any) -> None:
+        missed, self._missed = self._missed, []
+        for acquire in missed:
+            known = fifo.groups.get(acquire.group)
+            if known is None:
+                acquire.waiter.missed()
+            else:
+                acquire.waiter.succeeded(AcquireReply(known.epoch, known.settled))
 
-    return replace(quorum.QuorumQueue, "acquired", acquired)
+    return replace(Acquires, "answer_missed", answer_missed)
 
 
 PLANTED: dict[Any, Where] = {
     untold: Where(1, 200, (LOSE,), TIMED),
     untold_by_states: Where(1, 300, (CUT, LOSE), TIMED | STATES | {"group_size": 1, "size": 3}),
-    too_early: Where(2, 200, (LOSE,), TIMED | {"timeout_ms": 3_000}),
+    too_early: Where(1, 200, (LOSE,), TIMED | {"timeout_ms": 3_000}),
     several_active: Where(4, 200, (LOSE,), QUORUM | {"single_active": True, "timeout_ms": 0}),
     forgets_whose_turn: Where(
         16, 300, (KILL, CUT), QUORUM | STATES | {"priorities": (0, 9), "wal_max_bytes": 8_192}

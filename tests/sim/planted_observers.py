@@ -240,7 +240,7 @@ PLANTED: dict[Any, Where] = {
     stays_with_the_lost: Where(4, 200, (KILL, CUT), SPREAD),
     applies_again: Where(4, 200, (KILL, CUT), SPREAD),
     shows_another_body: Where(1, 100, (CUT,), OBSERVED),
-    reads_past_damage: Where(13, 300, (ROT, LOSE), FAR),
+    reads_past_damage: Where(3, 300, (ROT, LOSE), FAR),
     offers_once: Where(3, 100, (CUT,), OBSERVED),
     wrong_count: Where(1, 100, (CUT,), OBSERVED),
     skips_an_entry: Where(1, 100, (CUT,), OBSERVED),

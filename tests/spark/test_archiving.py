@@ -308,7 +308,7 @@ def test_queues_are_arrow_in_python(broker: Broker, connection: Connection, queu
 
 @pytest.mark.parametrize(
     ("age_ms", "text"),
-    [(-1, "-"), (0, "0s"), (59_999, "59s"), (60_000, "1m0s"), (7_384_000, "2h3m"),
+    [(-1, "-"), (0, "0s"), (59_999, "59s"), (60_000, "1min0s"), (7_384_000, "2h3min"),
      (86_400_000 * 12 + 3_600_000, "12d1h")],
 )  # fmt: skip
 def test_ages_in_two_units(age_ms: int, text: str) -> None:

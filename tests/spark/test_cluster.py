@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pytest
 from tests.clients.support import eventually
 from tests.cluster.nodes import Cluster, Node, declare, ready
 from tests.spark.driver import Checkpoint, Query
+from tests.support.balancer import Balancer
 from tests.support.broker import Broker, free_port
 from tests.support.patience import patient
 from warren.client import PERSISTENT, connect
@@ -29,10 +30,14 @@ WAIT_S = patient(60.0)
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three nodes that run, for all tests here: whoever ends one starts it again."""
+    """Three nodes that run, for all tests here: what ends one starts it again."""
+    yield from made_cluster(tmp_path_factory.mktemp("cluster"))
+
+
+def made_cluster(folder: Path) -> Iterator[Cluster]:
+    """Three nodes that run until this goes on."""
     if Broker.from_environment() is not None:
         pytest.skip("needs processes of its own")
-    folder = tmp_path_factory.mktemp("cluster")
     # What a dead node had comes back after a second, and not after a minute.
     settings = folder / "warren.conf"
     settings.write_text("consumer_disconnected_timeout = 1000\n")
@@ -42,7 +47,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         made.append(Broker(free_port(), folder / f"broker-{len(made)}", options=list(options)))
         return made[-1]
 
-    cluster = Cluster(make, Path(folder))
+    cluster = Cluster(make, folder)
     cluster.start(3, "--config", str(settings))
     yield cluster
     for broker in made:
@@ -60,39 +65,73 @@ def restart(cluster: Cluster, node: Node) -> None:
     cluster.settled()
 
 
-def test_the_leader_of_a_queue_dies_in_the_middle_of_a_batch(cluster: Cluster) -> None:
-    queue, rows = f"drained-{uuid.uuid4()}", 6_000
+ROWS = 6_000
+
+
+def filled(cluster: Cluster) -> str:
+    """A queue with `ROWS` messages."""
+    queue = f"drained-{uuid.uuid4()}"
     declare(cluster.nodes[0], queue)
-    leader = cluster.leader(queue, cluster.nodes[0])
-    with connect(leader.broker.url) as connection:
-        bodies = [b"%d" % number for number in range(rows)]
+    with connect(cluster.nodes[0].broker.url) as connection:
+        bodies = [b"%d" % number for number in range(ROWS)]
         assert connection.channel().publish_many("", queue, bodies, PERSISTENT) == []
+    return queue
+
+
+def drained(queue: str, uri: str, trouble: Callable[[], object]) -> list[int]:
+    """Drain a queue in three batches, with trouble while a task of the second one reads."""
     query = Query(
         spark_broker.connect,
         Checkpoint(),
-        **{"amqp.uri": addresses(cluster, leader), "subscribe": queue, "retryTimeout": "60s"},
+        **{"amqp.uri": uri, "subscribe": queue, "retryTimeout": "60s"},
         maxOffsetsPerTrigger="2500",
         minPartitions="2",
         arrowBatchRows="100",
     )
     reader, limit = query.reader, query.reader.getDefaultReadLimit()
-    ends, got = [reader.initialOffset()], []
+    ends, got, made = [reader.initialOffset()], [], False
     while True:
         following = reader.latestOffset(ends[-1], limit)
         if following == ends[-1]:
             break
         for partition in reader.partitions(ends[-1], following):
             for number, arrow in enumerate(pickle.loads(query.shipped).read(partition)):
-                if len(ends) == 2 and number == 1 and leader.broker.running:
-                    leader.broker.kill()
+                if len(ends) == 2 and number == 1 and not made:
+                    made = True
+                    trouble()
                 got += arrow["value"].to_pylist()
         ends.append(following)
-    assert not leader.broker.running
+    assert made
     assert len(ends) == 4, "three batches"
-    assert sorted(map(int, got)) == list(range(rows))
     reader.stop()
+    return sorted(map(int, got))
+
+
+def test_the_leader_of_a_queue_dies_in_the_middle_of_a_batch(cluster: Cluster) -> None:
+    queue = filled(cluster)
+    leader = cluster.leader(queue, cluster.nodes[0])
+    got = drained(queue, addresses(cluster, leader), leader.broker.kill)
+    assert got == list(range(ROWS))
     restart(cluster, leader)
     eventually(lambda: ready(leader, queue) == 0, WAIT_S)
+
+
+def test_a_balancer_and_all_nodes_that_restart_in_the_middle_of_a_batch(cluster: Cluster) -> None:
+    """Through one address, behind which each connection is another node's."""
+    queue = filled(cluster)
+    balancer = Balancer([node.broker.port for node in cluster.nodes])
+
+    def trouble() -> None:
+        assert balancer.cut()
+        cluster.restart_all()
+
+    try:
+        assert drained(queue, balancer.url, trouble) == list(range(ROWS))
+        assert balancer.tried >= 4
+    finally:
+        balancer.close()
+    cluster.settled()
+    eventually(lambda: ready(cluster.nodes[0], queue) == 0, WAIT_S)
 
 
 def test_a_node_dies_while_rows_are_moved_exactly_once(cluster: Cluster) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
 from warren.queues.feed_block import (
     ACKED,
+    DROPPED,
     LIFE_CYCLE,
     MAGIC,
     NO_REASON,
@@ -56,7 +59,7 @@ def test_columns_are_as_wide_as_what_they_say(spread: int) -> None:
     assert [row["consumer"] for row in rows] == [1 << 62, 7]
     assert [(row["count"], row["step"], row["bytes"]) for row in rows] == [(3, 4, None)] * 2
     if spread < 1 << 32:
-        one_each = [row["offset"] for row in feed.decode(value, explode=True).to_pylist()]
+        one_each = [row["offset"] for row in feed.table([value], explode=True).to_pylist()]
         assert one_each == [5, 9, 13, *(5 + spread + ahead for ahead in (0, 4, 8))]
 
 
@@ -75,8 +78,8 @@ def test_damaged_blocks_are_refused_and_do_not_take_memory() -> None:
 
 def test_an_empty_block_has_no_rows_and_all_columns() -> None:
     for explode in (False, True):
-        batch = feed.decode(block_of().encode(1, 1, 0), explode)
-        assert batch.num_rows == 0 and batch.schema == feed.arrow_schema(explode)
+        told = feed.table([block_of().encode(1, 1, 0)], explode)
+        assert told.num_rows == 0 and told.schema == feed.arrow_schema(explode)
     assert feed.table([]).schema == feed.arrow_schema()
 
 
@@ -95,13 +98,98 @@ def test_an_event_of_a_later_release_has_no_name_but_its_numbers() -> None:
 
 def test_what_is_no_block_is_refused_with_a_reason() -> None:
     whole = block_of((PUBLISHED, 0, 2)).encode(1, 1, 0)
+    with pytest.raises(feed.FeedError, match="no release"):
+        feed.decode(b"WFB1" + whole[len(MAGIC) :])
     with pytest.raises(feed.FeedError, match="no block"):
         feed.decode(b"three carrots")
-    with pytest.raises(feed.FeedError, match="another release"):
-        feed.decode(b"WFB9" + whole[len(MAGIC) :])
+    for skip in (False, True):
+        with pytest.raises(feed.NewerFeedError, match="later release"):
+            feed.table([b"WFB3" + whole[len(MAGIC) :]], skip_foreign=skip)
     with pytest.raises(feed.FeedError, match="no block"):
         feed.table([whole, b"three carrots"])
     assert feed.table([whole, b"three carrots"], skip_foreign=True).num_rows == 1
     for size in range(len(whole)):
         with pytest.raises(feed.FeedError, match="no block|cut off"):
             feed.decode(whole[:size])
+
+
+def test_a_run_of_very_many_messages_comes_in_parts() -> None:
+    """A purge of a queue is one run, however much was in it."""
+    block = block_of((PUBLISHED, 5, 2), (DROPPED, 7, 3 * feed.PART_ROWS), (ACKED, 6, 1))
+    told = feed.table([block.encode(1, 1, 0)], explode=True)
+    sizes = [len(chunk) for chunk in told.column("offset").chunks]
+    assert sizes == [feed.PART_ROWS] * 3 + [3]
+    offsets = told.column("offset").to_pylist()
+    assert offsets == [5, 6, *range(7, 7 + 3 * feed.PART_ROWS), 6]
+
+
+IMPOSSIBLE: Final = (
+    *((-5, 1, 1), (0, -5, 1), (0, 2, 0), (0, 2, -3), ((1 << 63) - 1, 1, 1)),
+    *((0, 1 << 61, 4), (3 << 61, 1, 1)),
+)
+"""First numbers, counts and steps that no node says, and that a query could not reckon with."""
+
+
+def run_of(first: int, count: int, step: int) -> bytes:
+    """A block with a run that is anything."""
+    block = block_of()
+    block.row(ACKED, NO_REASON, 1_000, 0, first, count, step, NONE, NONE, NONE)
+    return block.encode(1, 2, 0)
+
+
+_NOWHERE: Final = (
+    *(("consumer", 7), ("queue", 7), ("text", 7), ("consumer", 1 << 62)),
+    *(("event", -9), ("reason", -9), ("reason", 1 << 62)),
+)
+"""Columns, and places that they do not have."""
+
+
+def based(value: bytes, column: str, base: int) -> bytes:
+    """A block of which a column has another base."""
+    at = feed.HEAD.size + feed.NARROW.size * feed.COLUMNS.index(column)
+    return value[:at] + base.to_bytes(8, "little", signed=True) + value[at + 8 :]
+
+
+def wide_block(rows: int, text: int) -> bytes:
+    """A block of few bytes that makes a large table: all its rows are alike."""
+    block = FeedBlock("v", "n" * text)
+    block.row(LIFE_CYCLE, NO_REASON, 1_000, NONE, NONE, NONE, 1, NONE, NONE, NONE)
+    value = block.encode(1, 2, 0)
+    return value[: len(MAGIC)] + rows.to_bytes(4, "little") + value[len(MAGIC) + 4 :]
+
+
+def test_wide_texts_of_a_long_run_come_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "PART_TEXT_BYTES", 1 << 20)
+    block = FeedBlock("v", "n" * 1_000)
+    place = block.queue("q", 9)
+    block.row(DROPPED, NO_REASON, 1_000, place, 7, 10_000, 1, NONE, NONE, NONE)
+    told = feed.table([block.encode(1, 1, 0)], explode=True)
+    sizes = [len(chunk) for chunk in told.column("offset").chunks]
+    assert sum(sizes) == 10_000 and max(sizes) * 1_000 <= feed.PART_TEXT_BYTES
+
+
+@pytest.mark.parametrize("explode", [False, True])
+def test_a_block_that_no_node_wrote_is_refused_or_passed_over(explode: bool) -> None:
+    """Whoever may publish to the feed's queue may say anything."""
+    whole = block_of((PUBLISHED, 0, 2)).encode(1, 1, 0)
+    untold = block_of()
+    untold.row(LIFE_CYCLE, NO_REASON, 1_000, NONE, NONE, NONE, 1, NONE, NONE, 99)
+    never = block_of()
+    never.row(PUBLISHED, NO_REASON, 1 << 62, 0, 0, 1, 1, NONE, NONE, NONE)
+    forged = [each.encode(1, 2, 0) for each in (untold, never)]
+    forged += [based(whole, column, base) for column, base in _NOWHERE]
+    if explode:
+        forged += [block_of((PUBLISHED, 0, count)).encode(1, 2, 0) for count in (1 << 33, 1 << 59)]
+        forged += [block_of(*[(PUBLISHED, 0, 1 << 59)] * 32).encode(1, 2, 0)]
+    forged += [run_of(*run) for run in IMPOSSIBLE]
+    forged += [wide_block(rows=1 << 16, text=1 << 12), wide_block(rows=1 << 20, text=1)]
+    for value in forged:
+        with pytest.raises(feed.FeedError):
+            feed.table([value], explode)
+    assert feed.table([*forged, whole], explode, skip_foreign=True).num_rows in (1, 2)
+    odd = block_of()
+    odd_texts = ("[" * 5_000, '{"event": 5}', "null", '{"event": {}}', r'{"event": "\ud800"}')
+    for text in odd_texts:
+        place = odd.text(text)
+        odd.row(LIFE_CYCLE, NO_REASON, 1_000, NONE, NONE, NONE, 1, NONE, NONE, place)
+    assert [row["event"] for row in feed.table([odd.encode(1, 3, 0)]).to_pylist()] == [None] * 5

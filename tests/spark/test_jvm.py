@@ -106,8 +106,8 @@ def test_blocks_of_an_events_feed_are_rows(
 ) -> None:
     block = FeedBlock("/", "n@h")
     place = block.queue("orders", 7)
-    block.row(PUBLISHED, NO_REASON, 1_700_000_000_123, place, 40, 3, 300, -1, -1)
-    block.row(DROPPED, 1, 1_700_000_000_456, place, 41, 1, -1, -1, -1)
+    block.row(PUBLISHED, NO_REASON, 1_700_000_000_123, place, 40, 3, 1, 300, -1, -1)
+    block.row(DROPPED, 1, 1_700_000_000_456, place, 41, 1, 1, -1, -1, -1)
     body = block.encode(4, 1, 0)
     assert connection.channel().publish_many("", queue, [body], PERSISTENT) == []
     rows = table(spark, broker, queue)

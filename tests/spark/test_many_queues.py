@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.spark.driver import POINTS, Checkpoint, Killed, Query
-from tests.spark.fake import FakeBroker, record
-from warren.errors import ConfigError
+from tests.spark.fake import FakeBroker, FakeConnection, FakeQueue, record
+from tests.support.patience import patient
+from warren.errors import BrokerError, ConfigError
 from warren.spark import draining, subscription
 from warren.spark.batch import QueueReader
 from warren.spark.broker import Fenced, RowsLost
@@ -146,6 +148,60 @@ def test_a_queue_that_is_made_anew_under_a_query_that_runs() -> None:
             reader.partitions(ends[-2], ends[-1])
     assert ends[-1] == {"q-1": 1, "q-1#incarnation": 2}
     assert not broker.queue("q-1").messages
+
+
+def test_nothing_is_kept_up_for_queues_that_went(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renewals of theirs would take the time of those of other queues."""
+    asked: list[tuple[str, str]] = []
+    look_up = FakeConnection._queue
+
+    def noted(self: FakeConnection, call: str, name: str) -> FakeQueue:
+        asked.append((call, name))
+        return look_up(self, call, name)
+
+    monkeypatch.setattr(FakeConnection, "_queue", noted)
+    broker = FakeBroker()
+    for queue in ("q-1", "q-2"):
+        put(broker, queue, 0, 1)
+    reader = running(broker, leaseTimeout="15ms").reader
+    limit = reader.getDefaultReadLimit()
+    end = reader.latestOffset(reader.initialOffset(), limit)
+    reader.partitions({}, end)
+    del broker.queues["q-2"]
+    assert set(reader.latestOffset(end, limit)) == {"q-1"}
+    asked.clear()
+    until = time.monotonic() + patient(10)
+    while asked.count(("settle", "q-1")) < 4 and time.monotonic() < until:
+        time.sleep(0.001)
+    reader.stop()
+    assert asked.count(("settle", "q-1")) >= 4
+    assert asked.count(("settle", "q-2")) <= 1, "one may have been under way"
+
+
+def test_a_batch_that_its_sink_skipped_goes_back_where_there_is_a_queue() -> None:
+    broker = FakeBroker()
+    for queue in ("q-1", "q-2"):
+        put(broker, queue, 0, 1)
+    reader = running(broker).reader
+    limit = reader.getDefaultReadLimit()
+    end = reader.latestOffset(reader.initialOffset(), limit)
+    del broker.queues["q-1"]
+    again = reader.latestOffset(end, limit)
+    (partition,) = reader.partitions(end, again)
+    assert [(share.queue, share.runs) for share in partition.shares] == [("q-2", [(0, 0)])]
+
+
+def test_a_committed_batch_is_settled_where_there_is_a_queue() -> None:
+    broker = FakeBroker()
+    for queue in ("q-1", "q-2", "q-3"):
+        put(broker, queue, 0, 1)
+    reader = running(broker).reader
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    reader.partitions({}, end)
+    del broker.queues["q-1"]
+    with pytest.raises(BrokerError, match="no queue 'q-1'"):
+        reader._settle_committed(end)
+    assert not broker.queue("q-2").messages and not broker.queue("q-3").messages
 
 
 @pytest.mark.parametrize("strict", ["true", "false"])

@@ -103,6 +103,8 @@ def test_what_was_edited_is_published_as_edited_and_the_rest_as_it_was() -> None
         ({"value": [b""], "priority": [256]}, "row 10: "),
         ({"value": [b""], "app_id": ["x" * 256]}, "row 10: "),
         ({"value": [b""], "properties_raw": [b"\xff\xff"]}, "row 10: "),
+        ({"value": [b""], "headers": [[{"key": None, "value": b"x"}]]}, "without a name"),
+        ({"value": [b""], "headers": [[None]], "properties_raw": [b"\0\0"]}, "without a name"),
     ],
 )
 def test_what_cannot_be_a_message_is_refused(columns: dict[str, list], text: str) -> None:
@@ -114,5 +116,8 @@ def test_what_cannot_be_a_message_is_refused(columns: dict[str, list], text: str
 def test_rows_without_a_target_are_refused() -> None:
     with pytest.raises(ConfigError, match="where to"):
         send(ANYWHERE, value=[b""])
+    for long in ({"exchange": ["e" * 256]}, {"exchange": ["e"], "key": ["\u20ac" * 86]}):
+        with pytest.raises(ConfigError, match="row 10: .* is longer than 255 bytes"):
+            send(ANYWHERE, value=[b""], **long)
     with pytest.raises(ConfigError, match="row 10: both 'exchange' and 'topic' are null"):
         send(ANYWHERE, value=[b""], exchange=[None], topic=[None])

@@ -33,7 +33,7 @@ from warren.pipeline.replay import Plan, Selection, decide, plan_named, send, tr
 from warren.pipeline.silver import SilverTable
 from warren.pipeline.tables import Table
 from warren.pipeline.upkeep import compact, keep
-from warren.spark.archiving import archived_files, old_files
+from warren.spark.archiving import archive_identity, archived_files, old_files
 from warren.spark.broker import Unconfirmed
 from warren.spark.schema import arrow_schema
 from warren.wire.amqp091.properties import Properties
@@ -447,18 +447,101 @@ def test_a_sequence_proves_that_nothing_is_missing(
 ) -> None:
     channel = connection.channel()
     channel.confirm_select()
-    for app, number in [("a", 1), ("b", 1), ("a", 2), ("a", 6), ("b", 2), ("a", 6), ("b", None)]:
+    told = [("a", 1), ("b", 1), ("a", 2), ("a", 6), ("b", 2), ("a", 6), ("b", None)]
+    told += [("c", number) for number in (*range(0, 62, 2), (1 << 63) - 1, -(1 << 63), -1)]
+    for app, number in told:
         headers = {} if number is None else {"X-Number": number}
         channel.publish("", queue, b"", Properties(app_id=app, headers=headers).encode(), True)
     assert channel.wait_for_confirms() == []
     folder = PipelineFolder(tmp_path / "p")
     assert main(["pipeline", "bronze", str(folder.path), queue, "--uri", broker.url]) == 0
-    from warren.pipeline.audit import prove
+    from warren.pipeline.audit import GAPS_SHOWN, prove
 
-    a, b = prove(spark, folder, [queue], "x-number")
+    a, b, c = prove(spark, folder, [queue], "x-number")
     assert a == (queue, "a", 4, 1, 6, 3, 1, [(3, 5)], 0) and not a.whole
     assert b == (queue, "b", 2, 1, 2, 0, 0, [], 1) and not b.whole
     assert b._replace(unnumbered=0).whole
+    most = (1 << 63) - 1
+    gaps = [(number, number) for number in range(1, 2 * GAPS_SHOWN, 2)]
+    assert c == (queue, "c", 32, 0, most, most - 31, 0, gaps, 2), "what a publisher may say"
+
+
+@pytest.mark.spark
+@pytest.mark.process
+def test_a_choice_that_could_not_be_sent_is_not_made(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    """It would be chosen for good: no other replay takes a letter that one has."""
+    from warren.pipeline.triage import Triage
+
+    told: dict = {"x-death": [{"reason": "rejected", "queue": "q"}], "kept": "yes", "CC": ["other"]}
+    letters = [b'{"n": 1}', b'{"n": null}']
+    connection.channel().publish_many("", queue, letters, Properties(headers=told).encode())
+    folder = PipelineFolder(tmp_path / "p")
+    assert main(["pipeline", "bronze", str(folder.path), queue, "--uri", broker.url]) == 0
+    triage = Triage(spark, folder)
+
+    def decided(**edits: str) -> Plan | None:
+        selection = Selection(edits=edits)
+        rows = triage.selected("r", selection)
+        assert rows is not None
+        return decide(folder, "r", selection, lambda to: triage.write(rows, to))
+
+    with pytest.raises(PipelineError, match=f"letter {queue}:1 cannot be sent: 'value' is null"):
+        decided(value="get_json_object(text, '$.n')")
+    with pytest.raises(PipelineError, match="longer than 255 bytes"):
+        decided(key="repeat('k', 256)")
+    with pytest.raises(PipelineError, match="longer than 255"):
+        decided(correlation_id="repeat('k', 256)")
+    plan = decided(key="'elsewhere'")
+    assert plan is not None and plan.letters == 2
+    (file,) = (plan.folder / "letters").glob("*.parquet")
+    names = [
+        [header["key"] for header in row] for row in pq.read_table(file)["headers"].to_pylist()
+    ]
+    assert names == [["kept", "x-replay", "x-replay-of"]] * 2, "nothing else gets a copy"
+
+
+@pytest.mark.spark
+@pytest.mark.process
+def test_the_story_of_a_message_is_that_of_its_own_queue(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    """Not of an earlier one of its name; and what is no block in a feed's queue ends nothing."""
+    from warren.pipeline.audit import story
+    from warren.queues.feed_block import ACKED, DROPPED, NO_REASON, NONE, FeedBlock
+
+    channel = connection.channel()
+    feed_queue = f"{queue}-feed"
+    channel.queue_declare(feed_queue, durable=True, arguments=QUORUM)
+    channel.publish_many("", queue, [b"x"], Properties(message_id="m", delivery_mode=2).encode())
+    folder = PipelineFolder(tmp_path / "p")
+    bronze = ["pipeline", "bronze", str(folder.path), queue, "--uri", broker.url]
+    assert main(bronze) == 0
+    _, incarnation = archive_identity(folder.bronze(queue))
+    block = FeedBlock("/", "n@h")
+    for which, event in ((incarnation, ACKED), (incarnation - 1, DROPPED)):
+        place = block.queue(queue, which)
+        who = block.consumer(1)
+        block.row(event, NO_REASON, 1_000, place, 0, 5, 1, NONE, who, NONE)
+    bodies = [b"no block", block.encode(1, 1, 0)]
+    channel.publish_many("", feed_queue, bodies, PERSISTENT)
+    assert main([*bronze[:3], feed_queue, *bronze[4:]]) == 0
+    channel.queue_delete(feed_queue)
+    told = [event.what for event in story(spark, folder, "m", feed_queue)]
+    assert told[0] == f"acked in queue {queue!r}, offset 0" and len(told) == 3, told
+
+
+@pytest.mark.spark
+def test_no_key_that_a_publisher_chooses_makes_another_message_a_double(
+    spark: SparkSession,
+) -> None:
+    from warren.pipeline.silver import firsts, keyed
+
+    columns = "incarnation long, offset long, message_id string"
+    rows = [(9, 1, "#:9:2"), (9, 2, None), (9, 3, "##:9:2"), (9, 4, "a"), (9, 5, "a")]
+    kept = firsts(keyed(spark.createDataFrame(rows, columns), "message_id"))
+    assert sorted(row.offset for row in kept.collect()) == [1, 2, 3, 4]
 
 
 @pytest.mark.spark

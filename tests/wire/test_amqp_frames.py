@@ -19,6 +19,7 @@ from warren.wire.amqp091.frame import (
     FrameReader,
     content_frames,
     header_frame,
+    long_content_frames,
     method_frame,
     protocol_refusal,
     split_body,
@@ -304,3 +305,11 @@ def test_arbitrary_streams_end_in_frames_or_a_declared_error(data: bytes, cuts: 
                 decode_method(payload, 0, len(payload))
     except ConnectionException as error:
         assert error.code in {501, 502, 503, 505}
+
+
+@pytest.mark.parametrize("size", [0, 1, 91, 92, 93, 184, 185, 1_000])
+def test_long_content_has_the_frames_of_any_other(size: int) -> None:
+    content = bytes(each % 251 for each in range(size))
+    method = spec.TableReadOk(7)
+    frames = long_content_frames(3, method, content, 100)
+    assert frames == content_frames(3, method, b"\x00\x00", content, 100)

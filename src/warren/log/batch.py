@@ -248,6 +248,13 @@ class Batch:
             return self.payload[start : self.payload_at + self.payload_size]
         return self.encode_head() + self.body()
 
+    def stored_view(self) -> bytes | memoryview:
+        """What `encoded` gives, not copied where the batch has it as it lies on disk."""
+        if self.as_stored:
+            start = self.lengths_at - HEADER_BYTES
+            return memoryview(self.payload)[start : self.payload_at + self.payload_size]
+        return self.encoded()
+
     def parts(self) -> list[bytes]:
         """What `encoded` gives, as buffers back to back; for batches that are sent and written."""
         if self.as_stored:

@@ -27,6 +27,8 @@ TICK_MS_MAX: Final = 2_000
 """What counts of the time between two ticks: a process that stood still for longer, and its reads
 with it, learns of none that came back before it looks."""
 
+UNSEEN: Final = -1
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LaneRead(Job):
@@ -76,20 +78,21 @@ class Lane:
 
     Attributes:
         jobs: Those that have not come back, in order.
-        waited_ms: How long the first of them has been the first, as far as ticks have seen.
+        waited_ms: How long the first of them has been the first, as far as ticks have seen;
+            `UNSEEN` before the first tick that sees it.
         hangs: Whether that is too long.
     """
 
     def __init__(self, name: str) -> None:
         self.name: str = name
         self.jobs: deque[LaneRead] = deque()
-        self.waited_ms: i64 = 0
+        self.waited_ms: i64 = UNSEEN
         self.hangs: bool = False
 
     def ended(self) -> None:
         """Take note that the first read of this lane has come back."""
         self.jobs.popleft()
-        self.waited_ms = 0
+        self.waited_ms = UNSEEN
         self.hangs = False
 
 
@@ -118,7 +121,7 @@ class ReadLanes:
             self._refused.append(job)
             return
         if not best.jobs:
-            best.waited_ms = 0
+            best.waited_ms = UNSEEN
         best.jobs.append(job)
         job.lane = best
         self._executor.submit(best.name, job)
@@ -135,7 +138,8 @@ class ReadLanes:
         for lane in self._lanes:
             if not lane.jobs or lane.hangs:
                 continue
-            lane.waited_ms += passed_ms
+            # What passed before a read was the first is not its time.
+            lane.waited_ms = 0 if lane.waited_ms == UNSEEN else lane.waited_ms + passed_ms
             if lane.waited_ms >= HUNG_MS:
                 lane.hangs = True
                 for job in list(lane.jobs):

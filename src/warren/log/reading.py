@@ -268,9 +268,9 @@ class ReadJob(LaneRead):
         if self._reader is not None:
             self._reader.batches_read(batches, error)
         if self._raw_reader is not None:
-            pieces: list[bytes] = []
+            pieces: list[bytes | memoryview] = []
             behind = self._last + 1
             for batch in batches:
                 behind = batch.first + batch.count
-                pieces.append(batch.encoded())
+                pieces.append(batch.stored_view())
             self._raw_reader.raw_read(b"".join(pieces), behind, error)

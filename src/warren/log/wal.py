@@ -42,7 +42,7 @@ COPY_BYTES_MAX: Final = 4096
 BRIEF_BYTES: Final = 16_384
 """A write of this size takes a disk hardly longer than an empty one."""
 
-BRIEF_BATCH_BYTES: Final = 1_024
+BRIEF_BATCH_BYTES: Final = 2_048
 """Nor does a write of so much for each batch take long beside what the node's thread does for so
 many batches before and after it (decision 86)."""
 

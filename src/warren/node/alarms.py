@@ -1,4 +1,7 @@
-"""Connections hear of alarms some at a time: what a publisher had to wait with goes on then."""
+"""What a node and the others of its cluster are short of, and who hears of it.
+
+Connections hear of alarms some at a time: what a publisher had to wait with goes on then.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,81 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.node.cluster.disks import Disks
+from warren.node.events import NodeEvents
 from warren.node.loop import Loop
 from warren.node.sweep import Sweep
+from warren.node.vhosts import NodeVhosts
+from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY, ELSEWHERE_SHIFT
 from warren.protocols.client import ClientConnection
 
 TOLD_AT_ONCE: Final = 64
 """Connections that one turn tells: each may have input waiting."""
+
+
+@final
+class NodeAlarms:
+    """The alarms of one node.
+
+    Attributes:
+        own: Those for what this node is short of, a sum of the `ALARM_` constants.
+    """
+
+    def __init__(self, loop: Loop, vhosts: NodeVhosts, events: NodeEvents, disks: Disks) -> None:
+        self.own: i64 = 0
+        self._elsewhere: i64 = 0
+        self._loop: Loop = loop
+        self._vhosts: NodeVhosts = vhosts
+        self._events: NodeEvents = events
+        self._disks: Disks = disks
+        self._notices: AlarmNotices = AlarmNotices(loop, self.raised, self.reason)
+
+    def raised(self) -> i64:
+        """Those raised now, here or at another node."""
+        return self.own | self._elsewhere << ELSEWHERE_SHIFT
+
+    def reason(self) -> str:
+        """What blocked publishers are told; RabbitMQ's words."""
+        alarms = self.own | self._elsewhere
+        low = []
+        if alarms & ALARM_MEMORY:
+            low.append("memory")
+        if alarms & ALARM_DISK:
+            low.append("disk")
+        return "low on " + " & ".join(low)
+
+    def set(self, alarm: i64, raised: bool) -> None:
+        """Raise or clear one of this node's own."""
+        before = self.own
+        if raised:
+            self.own = before | alarm
+        else:
+            self.own = before & ~alarm
+        self._vhosts.disk_full = self.own & ALARM_DISK != 0
+        if self.own == before:
+            return
+        if self._events.on():
+            self._events.alarm("disk" if alarm == ALARM_DISK else "memory", raised)
+        self._announce()
+        self._disks.tell()
+
+    def changed_elsewhere(self) -> None:
+        """Other nodes raised alarms or are over theirs."""
+        self._elsewhere = self._disks.alarms()
+        self._announce()
+
+    def _announce(self) -> None:
+        """Tell connections, and the operator."""
+        reason = self.reason() if self.raised() else ""
+        where = self._disks.alarmed()
+        if self.own:
+            where.insert(0, "this node")
+        self._loop.log_warning(
+            f"alarm: {reason} ({', '.join(where)}); publishers are blocked"
+            if reason
+            else "alarms cleared"
+        )
+        self._notices.tell()
 
 
 @final

@@ -75,8 +75,9 @@ class EventFeeds(Work, FeedSink):
         self._messages: OwnMessages = messages
         self._node: str = loop.settings.node_name
         self._feeds: dict[str, VhostFeed] = {}
-        self._ended: dict[str, FeedWriter] = {}
-        """Those of vhosts that have none any more, in the order in which they ended."""
+        self._ended: dict[str, tuple[int, int]] = {}
+        """By vhost, the number of the last block and the rows left out of feeds that ended, in the
+        order in which they did."""
         self._number: i64 = 0
         """No feed that ended and is not known any more had a block of a higher number."""
         self._to_check: deque[str] = deque()
@@ -100,6 +101,12 @@ class EventFeeds(Work, FeedSink):
             told = QueueFeed(feed.writer, record.name, record.group_id)
             queue.set_feed(told)
         told.to = "" if dead_letter_exchange is None else said("exchange", dead_letter_exchange)
+
+    def look_again(self) -> None:
+        """The tables may say something else of feeds, of vhosts without queues here, too."""
+        for vhost, component, name in self._metadata.parameters:
+            if component == FEED and name == FEED_NAME:
+                self._feed(vhost)
 
     def on(self) -> bool:
         """Whether any vhost may have a feed."""
@@ -139,19 +146,16 @@ class EventFeeds(Work, FeedSink):
 
     def _writer(self, vhost: str) -> FeedWriter:
         """What tells of a vhost from now on; its blocks go on counting, if it had a feed before."""
-        ended = self._ended.pop(vhost, None)
-        if ended is None:
-            return FeedWriter(self, self._loop, vhost, self._node, self._number)
-        ended.go_on()
-        return ended
+        number, left_out = self._ended.pop(vhost, (int(self._number), 0))
+        return FeedWriter(self, self._loop, vhost, self._node, number, left_out)
 
     def _end(self, writer: FeedWriter) -> None:
         """The vhost of a writer has no feed any more."""
         writer.end()
-        self._ended[writer.vhost] = writer
+        self._ended[writer.vhost] = (writer.number, writer.left_out)
         if len(self._ended) > ENDED_MAX:
-            oldest = self._ended.pop(next(iter(self._ended)))
-            self._number = max(self._number, oldest.number)
+            number, _ = self._ended.pop(next(iter(self._ended)))
+            self._number = max(self._number, number)
 
     # How it gets to its queue.
 

@@ -22,17 +22,13 @@ from warren.limits import (
     NODE_ASSEMBLY_BYTES_MAX,
     TURN_CONNECTIONS_MAX,
     TURN_INPUT_BYTES,
-    TURN_SNAPSHOT_BYTES_MAX,
-    TURN_SNAPSHOTS_MAX,
 )
 from warren.log.batch import Batch
-from warren.log.listener import LogListener
 from warren.log.log import Log
-from warren.log.runlist import LiveRuns
 from warren.metadata.grants import TokenVerifier, like_token
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.permissions import IMPERSONATOR
-from warren.node.alarms import AlarmNotices
+from warren.node.alarms import NodeAlarms
 from warren.node.announcing import Announcer
 from warren.node.cluster.dispatch import Cluster
 from warren.node.cluster.links import NoPeers
@@ -44,6 +40,7 @@ from warren.node.cluster.reconcile import Reconciler
 from warren.node.copies import Copies
 from warren.node.dead_letters import DeadLetterWorker
 from warren.node.direct_replies import DirectReplyLinks
+from warren.node.due_snapshots import DueSnapshots
 from warren.node.events import NodeEvents
 from warren.node.evictions import Evictions
 from warren.node.feeds import EventFeeds
@@ -52,6 +49,7 @@ from warren.node.freshness import Freshness
 from warren.node.histories import Histories
 from warren.node.hosting import QueueHosting
 from warren.node.identities import Counter
+from warren.node.log_listener import NodeLogListener
 from warren.node.logins import Logins
 from warren.node.loop import Loop
 from warren.node.own_messages import OwnMessages
@@ -63,7 +61,7 @@ from warren.node.remote.proxying import Remotes
 from warren.node.removals import QueueRemovals
 from warren.node.repairs import Repairs
 from warren.node.replay import NodeReplayer
-from warren.node.store import METADATA_GROUP, MetadataStore
+from warren.node.store import MetadataStore
 from warren.node.timers import ConnectionTimers, QueueTimers
 from warren.node.usage import Usage
 from warren.node.vhosts import NodeVhosts
@@ -71,7 +69,6 @@ from warren.ports import Clock, Disk, Executor, Peers, Random, Work
 from warren.protocols.broker import (
     ALARM_DISK,
     ALARM_MEMORY,
-    ELSEWHERE_SHIFT,
     Login,
     LoginListener,
     Settings,
@@ -90,6 +87,11 @@ from warren.vhost.pending import Resumable
 
 NONCE_BYTES: Final = 16
 NS_PER_MS: Final = 1_000_000
+DEFERRING_MIN: Final = 16
+"""Queues that log what they kept together, at least."""
+DEFERRING_PARTS: Final = 8
+"""Where many queues keep something, so large a part of them logs it at a time: an entry costs the
+node much the same whatever is in it, and more gathers for each in 40 ms than in 5."""
 STOP_MS_MIN: Final = 1_500
 """More between two ticks is a stop of this node, which says nothing of its clients."""
 
@@ -316,17 +318,14 @@ class Node(Loop):
         self._going_on: list[Resumable] = []
         self._works: deque[Work] = deque()
         self._spent_outputs: list[Output] = []
-        self._snapshots_wanted: dict[int, None] = {}
-        """Groups, in the order in which they are served."""
+        self.due_snapshots: DueSnapshots = DueSnapshots(self.store, self.queues)
         self._congested: dict[Queue, None] = {}
         self._to_tick: deque[ClientConnection] = deque()
         """Connections whose timers are still to be looked at in this second."""
         self._deferring: list[Queue] = []
         self._appended_urgent: bool = False
         self._ticked_ms: int = self.monotonic_ms()
-        self._alarm_notices: AlarmNotices = AlarmNotices(self, self.alarms, self.alarm_reason)
-        self._alarms: i64 = 0
-        self._alarms_elsewhere: i64 = 0
+        self._alarms: NodeAlarms = NodeAlarms(self, self.vhosts, self.events, self.cluster.disks)
         self._identities: Counter = Counter("connections")
 
     # Life.
@@ -399,8 +398,9 @@ class Node(Loop):
             self.cluster.disks.look()
         if self._congested:
             self._relieve()
-        if self._snapshots_wanted:
-            self._write_snapshots()
+        if self.due_snapshots.groups:
+            self.due_snapshots.write()
+            self._appended_urgent = True
         if self._to_tick:
             self._tick_connections()
         if self._pulses_due:
@@ -432,7 +432,7 @@ class Node(Loop):
             or len(self._spent_outputs) > 0
             or len(self._dirty_outputs) > 0
             or len(self._confirming) > 0
-            or len(self._snapshots_wanted) > 0
+            or len(self.due_snapshots.groups) > 0
             or len(self._to_tick) > 0
             or self._pulses_due
             or self._appended_urgent
@@ -507,9 +507,9 @@ class Node(Loop):
         self._ticked_ms = now
         limit = self.settings.memory_limit_bytes
         if limit:
-            self._set_alarm(ALARM_MEMORY, memory_bytes > limit)
+            self._alarms.set(ALARM_MEMORY, memory_bytes > limit)
         paging = self.settings.paging_limit_bytes()
-        if paging and self.pages is not None and not self._alarms & ALARM_DISK:
+        if paging and self.pages is not None and not self._alarms.own & ALARM_DISK:
             self.pages.tick(memory_bytes - paging)
         if not self._to_tick:
             self._to_tick.extend(self.connections.values())
@@ -539,7 +539,8 @@ class Node(Loop):
         for connection in list(self.connections.values()) + list(self._closing.values()):
             connection.lost()
         self.remotes.shut_down()
-        self._flush_queues()
+        while self._deferring:
+            self._flush_queues()
         self.turn()
         if self.feeds.waiting():
             self.feeds.flush()
@@ -573,8 +574,11 @@ class Node(Loop):
             self._deferring.append(queue)
 
     def _flush_queues(self) -> None:
-        queues = self._deferring
-        self._deferring = []
+        """Have queues log what they kept; where they are many, a part of them, the first ones."""
+        deferring = self._deferring
+        most = max(DEFERRING_MIN, len(deferring) // DEFERRING_PARTS)
+        queues = deferring[:most]
+        self._deferring = deferring[most:]
         for queue in queues:
             queue.deferring = False
             queue.flush()
@@ -826,21 +830,19 @@ class Node(Loop):
 
     def alarms(self) -> i64:
         """Alarms raised now, here or at another node."""
-        return self._alarms | self._alarms_elsewhere << ELSEWHERE_SHIFT
+        return self._alarms.raised()
 
     def own_alarms(self) -> i64:
         """Alarms raised now for what this node is short of."""
-        return self._alarms
+        return self._alarms.own
 
     def alarm_reason(self) -> str:
         """What blocked publishers are told; RabbitMQ's words."""
-        alarms = self._alarms | self._alarms_elsewhere
-        low = []
-        if alarms & ALARM_MEMORY:
-            low.append("memory")
-        if alarms & ALARM_DISK:
-            low.append("disk")
-        return "low on " + " & ".join(low)
+        return self._alarms.reason()
+
+    def alarms_changed(self) -> None:
+        """Other nodes raised alarms or are over theirs."""
+        self._alarms.changed_elsewhere()
 
     def log_warning(self, text: str) -> None:
         """Write to the node's log."""
@@ -861,7 +863,7 @@ class Node(Loop):
 
     def disk_full(self, full: bool) -> None:
         """The disk alarm's edges."""
-        self._set_alarm(ALARM_DISK, full)
+        self._alarms.set(ALARM_DISK, full)
 
     def fail(self, error: BaseException) -> None:
         """The log cannot go on: stop, and confirm nothing more."""
@@ -875,7 +877,7 @@ class Node(Loop):
         """
         if self.disk_behind and not self.log.full:
             return
-        self._snapshots_wanted[group_id] = None
+        self.due_snapshots.groups[group_id] = None
         self.needs_turn = True
 
     def _flush_log(self) -> None:
@@ -895,95 +897,6 @@ class Node(Loop):
         self._congested = behind
         for queue in caught_up:
             queue.let_go()
-
-    def _write_snapshots(self) -> None:
-        """Write some of the snapshots that are due; another turn writes the rest."""
-        size: i64 = 0
-        served: list[int] = []
-        for group_id in self._snapshots_wanted:
-            if len(served) >= TURN_SNAPSHOTS_MAX or size >= TURN_SNAPSHOT_BYTES_MAX:
-                break
-            served.append(group_id)
-            if group_id == METADATA_GROUP:
-                size += self.store.snapshot()
-            else:
-                queue = self.queues.logged.get(group_id)
-                if queue is not None and not queue.deleted:
-                    written = queue.snapshot_part()
-                    if written < 0:
-                        # It goes on in the next turn.
-                        served.pop()
-                        break
-                    size += written
-        if len(served) == len(self._snapshots_wanted):
-            self._snapshots_wanted = {}
-        else:
-            for group_id in served:
-                del self._snapshots_wanted[group_id]
-        self._appended_urgent = True
-
-    def _set_alarm(self, alarm: i64, raised: bool) -> None:
-        before = self._alarms
-        if raised:
-            self._alarms = before | alarm
-        else:
-            self._alarms = before & ~alarm
-        self.vhosts.disk_full = self._alarms & ALARM_DISK != 0
-        if self._alarms != before and self.events.on():
-            self.events.alarm("disk" if alarm == ALARM_DISK else "memory", raised)
-        if self._alarms != before:
-            self._announce_alarms()
-            self.cluster.disks.tell()
-
-    def alarms_changed(self) -> None:
-        """Other nodes raised alarms or are over theirs."""
-        self._alarms_elsewhere = self.cluster.disks.alarms()
-        self._announce_alarms()
-
-    def _announce_alarms(self) -> None:
-        """Tell connections, and the operator."""
-        reason = self.alarm_reason() if self.alarms() else ""
-        where = self.cluster.disks.alarmed()
-        if self._alarms:
-            where.insert(0, "this node")
-        self._warn(
-            f"alarm: {reason} ({', '.join(where)}); publishers are blocked"
-            if reason
-            else "alarms cleared"
-        )
-        self._alarm_notices.tell()
-
-
-@final
-class NodeLogListener(LogListener):
-    """The log's way to its node."""
-
-    def __init__(self, node: Node) -> None:
-        self._node: Node = node
-
-    def persisted(self, batches: list[Batch]) -> None:
-        """Batches are durable."""
-        self._node.persisted(batches)
-
-    def snapshot_wanted(self, group_id: int) -> None:
-        """A group's snapshot is due."""
-        self._node.want_snapshot(group_id)
-
-    def live_runs(self, group_id: int) -> LiveRuns:
-        """Messages of a group that are still needed."""
-        return self._node.hosting.live(group_id)
-
-    def disk_full(self, full: bool) -> None:
-        """Space ran out, or is back."""
-        self._node.disk_full(full)
-
-    def damaged(self, error: CorruptRecord) -> None:
-        """Have queues looked after that have something in a closed file, which is damaged."""
-        self._node.repairs.found(error)
-
-    def failed(self, error: BaseException) -> None:
-        """The log cannot go on."""
-        self._node.fail(error)
 
 
 def is_loopback(host: str) -> bool:

@@ -198,14 +198,21 @@ class QueuePolicies(Work):
                 f"is {AT_LEAST_ONCE}: that takes the overflow {REJECT_PUBLISH}"
             )
 
+    def feeds_changed(self) -> None:
+        """Events feeds may be others than before; those of vhosts without queues here tell, too."""
+        if self._feeds is not None:
+            self._feeds.look_again()
+
     def begin(self, queues: LocalQueues) -> None:
         """This life of the node is known, and with it all that its lives before went by."""
+        self.feeds_changed()
         self._freshness.begin(self, queues)
         if self._untold:
             self.changed(queues)
 
     def changed(self, queues: LocalQueues) -> None:
         """What policies say of queues may be something else now: tell them all, in later turns."""
+        self.feeds_changed()
         self._queues = queues
         self._lots = self._metadata.queue_lots()
         self._left = []

@@ -137,6 +137,7 @@ class Reactions:
         self._hosting.take_over()
         self._evictions.take_over()
         self._usage.limits_changed()
+        self._policies.feeds_changed()
         self._cluster.tables_anew()
         self._cluster.watch_nodes()
         own = self._metadata.nodes.get(self._node_name)

@@ -24,10 +24,10 @@ from warren.node.usage import Usage
 from warren.pending import PendingRequest, PendingResult
 from warren.ports import Random
 from warren.queues.queue import Queue
-from warren.vhost.handle import TopologyChange
 from warren.vhost.host import VhostHost
 from warren.vhost.pending import Resumable
 from warren.vhost.routes import ReplyTarget
+from warren.vhost.topology_changes import TopologyChange
 from warren.vhost.tracing import TracedRun
 
 if TYPE_CHECKING:

@@ -86,7 +86,9 @@ class ViewedFile:
     def truncate(self, size_bytes: int) -> None:
         """Cut or extend the file to a size."""
         self._kept = min(self._kept, size_bytes)
-        self._pieces = [(at, piece[: size_bytes - at]) for at, piece in self._pieces]
+        self._pieces = [
+            (at, piece[: size_bytes - at]) for at, piece in self._pieces if at < size_bytes
+        ]
         self._size = size_bytes
 
     def size_bytes(self) -> int:

@@ -19,7 +19,7 @@ from warren.pipeline.silver import POISON, SilverTable, bronze_rows
 from warren.pipeline.tables import ROWS
 from warren.pipeline.triage import Triage
 from warren.spark import feed
-from warren.spark.archiving import archived_batches, archived_files
+from warren.spark.archiving import archive_identity, archived_batches, archived_files
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -56,7 +56,7 @@ class PublisherProof(NamedTuple):
         missing: Numbers between these that no message has.
         doubles: Messages whose number another one has, too, the first one left out.
         gaps: Some of what is missing: first and last number.
-        unnumbered: Messages without a number, of which nothing is proved.
+        unnumbered: Messages without a number of 0 or more, of which nothing is proved.
     """
 
     queue: str
@@ -84,11 +84,12 @@ def story(
         feed_queue: That of an events feed, if it is archived.
     """
     events: list[AuditEvent] = []
-    places: list[tuple[str, int]] = []
+    places: list[tuple[str, int, int]] = []
     for queue in folder.queues():
         found = _archived(spark, folder, queue, message_id)
         events += [event for _, event in found]
-        places += {(queue, offset) for offset, _ in found}
+        _, incarnation = archive_identity(folder.bronze(queue))
+        places += {(queue, incarnation, offset) for offset, _ in found}
     events += _told(spark, folder, feed_queue, places)
     letters = Triage(spark, folder).letters()
     if letters is not None:
@@ -127,21 +128,29 @@ _TRAIL: Final = (
 
 
 def _told(
-    spark: SparkSession, folder: PipelineFolder, feed_queue: str, places: list[tuple[str, int]]
+    spark: SparkSession,
+    folder: PipelineFolder,
+    feed_queue: str,
+    places: list[tuple[str, int, int]],
 ) -> list[AuditEvent]:
-    """What an events feed says of messages in archived queues."""
+    """What an events feed says of messages in archived queues.
+
+    Args:
+        places: Queue, incarnation and offset of each; a queue that was declared again counts anew.
+    """
     if not places or feed_queue not in folder.queues():
         return []
     files = [str(file) for file in archived_files(folder.bronze(feed_queue))]
     if not files:
         return []
-    runs = feed.events(spark.read.parquet(*files).select("value").dropDuplicates())
+    blocks = spark.read.parquet(*files).select("value").dropDuplicates()
+    runs = feed.events(blocks, skip_foreign=True)
     runs = runs.where(~F.col("event").isin("published", "leading"))
-    wanted = spark.createDataFrame(places, "queue string, offset bigint")
+    wanted = spark.createDataFrame(places, "queue string, incarnation bigint, offset bigint")
     ahead = F.col("offset") - F.col("first_offset")
     step = F.col("step")
     mine = (ahead >= 0) & (ahead < F.col("count") * step) & (ahead % step == 0)
-    rows = runs.join(F.broadcast(wanted), "queue").where(mine)
+    rows = runs.join(F.broadcast(wanted), ["queue", "incarnation"]).where(mine)
     told = rows.select(
         *("queue", "offset", "event", "reason", "consumer"), F.unix_millis("time").alias("ms")
     )
@@ -219,6 +228,12 @@ def column_named(name: str) -> Column:
     return F.col(name) if name in _PROPERTIES else header(name.lower())
 
 
+def _counting(text: Column) -> Column:
+    """The number that a text is, from 0 to that of 63 bits; null if it is none."""
+    number = text.try_cast("bigint")
+    return F.when(number >= 0, number)
+
+
 def prove(
     spark: SparkSession,
     folder: PipelineFolder,
@@ -243,7 +258,7 @@ def prove(
                 bronze_rows(spark, folder, queue, files).select(
                     F.lit("" if together else queue).alias("queue"),
                     F.coalesce(column_named(publisher), F.lit("")).alias("publisher"),
-                    column_named(sequence).try_cast("bigint").alias("number"),
+                    _counting(column_named(sequence)).alias("number"),
                 )
             )
     if not frames:
@@ -257,8 +272,11 @@ def prove(
         rows.where("number IS NOT NULL").groupBy(*whose, "number").agg(F.count("*").alias("copies"))
     )
     stepped = counted.withColumn("before", F.lag("number").over(order))
+    jumps = F.col("number") - F.col("before") > 1
+    # There may be millions of gaps, as of a publisher whose every other message is elsewhere.
+    stepped = stepped.withColumn("nth", F.sum(F.when(jumps, 1)).over(order))
     gap = F.when(
-        F.col("number") - F.col("before") > 1,
+        jumps & (F.col("nth") <= GAPS_SHOWN),
         F.struct((F.col("before") + 1).alias("first"), (F.col("number") - 1).alias("last")),
     )
     numbered = stepped.groupBy(*whose).agg(
@@ -267,7 +285,7 @@ def prove(
         F.max("number").alias("last"),
         F.sum(F.coalesce(F.col("number") - F.col("before") - 1, F.lit(0))).alias("missing"),
         F.sum(F.col("copies") - 1).alias("doubles"),
-        F.slice(F.sort_array(F.collect_list(gap)), 1, GAPS_SHOWN).alias("gaps"),
+        F.sort_array(F.collect_list(gap)).alias("gaps"),
     )
     without = rows.groupBy(*whose).agg(F.count_if(F.col("number").isNull()).alias("unnumbered"))
     for row in without.join(numbered, list(whose), "left").orderBy(*whose).collect():

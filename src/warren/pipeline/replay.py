@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from warren.client.uri import parse_uri
+from warren.errors import ConfigError
 from warren.pipeline.layout import (
     VERSION,
     PipelineError,
@@ -45,6 +46,7 @@ from warren.spark.archive import sync
 from warren.spark.broker import Connect, connect
 from warren.spark.finalising import finalise, forget
 from warren.spark.options import EXACTLY_ONCE, WriteOptions, write_options
+from warren.spark.outgoing import messages
 from warren.spark.staging import stage_rows
 
 PLAN: Final = "plan.json"
@@ -189,6 +191,9 @@ def decide(
         replay: Its name, from `new_id`.
         write: Writes the letters into a new folder of Parquet files; nothing may choose letters
             for another replay meanwhile (`PipelineFolder.writing`).
+
+    Raises:
+        PipelineError: A letter, as it was mended, is no message: nothing is decided.
     """
     folder.replays.mkdir(exist_ok=True)
     for left in folder.replays.glob("_*"):
@@ -204,6 +209,7 @@ def decide(
     if not letters:
         shutil.rmtree(attempt)
         return None
+    _check_letters(attempt)
     content = {
         "version": VERSION,
         "letters": letters,
@@ -217,6 +223,26 @@ def decide(
     attempt.rename(final)
     sync(folder.replays)
     return plan_in(final)
+
+
+def _check_letters(folder: Path) -> None:
+    """Refuse a choice that could never be sent, and that no other replay would choose again."""
+    options = write_options({"delivery": EXACTLY_ONCE})
+    for file in _letter_files(folder):
+        for rows in pq.ParquetFile(file).iter_batches(batch_size=BATCH_ROWS):
+            good = 0
+            try:
+                for _ in messages(_as_messages(rows), options, "", 0):
+                    good += 1
+            except ConfigError as error:
+                queue, offset = (rows[name][good] for name in ("letter_queue", "offset"))
+                why = str(error).partition(": ")[2]
+                raise PipelineError(f"letter {queue}:{offset} cannot be sent: {why}") from None
+
+
+def _as_messages(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns of letters that become messages."""
+    return rows.select([name for name in rows.schema.names if name not in PLACE])
 
 
 def send(
@@ -270,9 +296,8 @@ def _send_batch(
     plan: Plan, number: int, rows: pa.RecordBatch, options: WriteOptions, connect: Connect
 ) -> None:
     """Publish a batch, unless the broker has it, and write down that it was."""
-    names = [name for name in rows.schema.names if name not in PLACE]
     prefix = f"{options.sink}:{number}"
-    message_rows = iter([rows.select(names)])
+    message_rows = iter([_as_messages(rows)])
     staged = stage_rows(message_rows, options, prefix, options.sink, number, True, connect)
     finalise([staged], options.sink, number, True, options, connect)
     at, by, user = _now(), who(), parse_uri(options.uris[0]).user

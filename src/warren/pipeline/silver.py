@@ -167,12 +167,14 @@ def keyed(rows: DataFrame, key: str) -> DataFrame:
 
     Args:
         key: A column, or a field such as `body.invoice`, or `NO_KEY`. Where it is null, the place
-            in the queue tells messages apart, which no two have.
+            in the queue tells messages apart, which no two have, whatever keys publishers choose.
     """
     place = F.concat_ws(":", F.lit("#"), F.col("incarnation"), F.col("offset"))
     if key == NO_KEY:
         return rows.withColumn("dedup_key", place)
-    return rows.withColumn("dedup_key", F.coalesce(F.col(key).cast("string"), place))
+    given = F.col(key).cast("string")
+    told = F.when(given.startswith("#"), F.concat(F.lit("#"), given)).otherwise(given)
+    return rows.withColumn("dedup_key", F.coalesce(told, place))
 
 
 def firsts(rows: DataFrame) -> DataFrame:

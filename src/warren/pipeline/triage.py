@@ -160,7 +160,10 @@ class Triage:
     def _messages(
         self, rows: DataFrame, replay: str, selection: Selection, edited: set[str]
     ) -> DataFrame:
-        """Letters to messages: where to, without what the broker said of their deaths."""
+        """Letters to messages: where to, without what the broker said of their deaths.
+
+        Nor with other targets: what `CC` names had a copy when the message was published.
+        """
         if selection.to_queue is not None:
             exchange, key = F.lit(""), F.lit(selection.to_queue)
         elif selection.to_exchange is not None:
@@ -172,7 +175,7 @@ class Triage:
         made = {"exchange": exchange, "key": key, "value": F.col("value")}
         made |= {name: F.col(f"_new_{name}") for name in edited}
         headers = F.col("_new_headers") if "headers" in edited else F.col("headers")
-        told = r"^x-death$|^x-(first|last)-death-(reason|queue|exchange)$"
+        told = r"^x-death$|^x-(first|last)-death-(reason|queue|exchange)$|^B?CC$"
         kept = F.filter(headers, lambda entry: ~entry["key"].rlike(told))
         place = F.concat_ws(":", "letter_queue", F.col("incarnation"), F.col("offset"))
         added = F.array(_header("x-replay", F.lit(replay)), _header("x-replay-of", place))

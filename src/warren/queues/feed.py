@@ -49,7 +49,7 @@ BLOCK_ROWS: Final = 8_192
 """A block with so many rows, about 64 KB, is due."""
 
 BLOCK_TEXT_BYTES: Final = 65_536
-"""One with texts that take so much is, too."""
+"""One with texts and names that take so much is, too."""
 
 OPEN_RUNS_MAX: Final = 8_192
 """So many rows may still grow: to write them all takes about a millisecond."""
@@ -58,7 +58,7 @@ ROWS_MAX: Final = 65_536
 """While a block cannot go to its queue, rows past so many are left out: 5.2 MB."""
 
 TEXT_BYTES_MAX: Final = 4_194_304
-"""Texts past so many bytes are left out likewise."""
+"""Where texts and names of queues take so many bytes the rest is left out likewise."""
 
 
 @trait
@@ -84,8 +84,8 @@ class OpenRun:
         count: Messages; there is no row while it is 0.
         step: How far their numbers are apart; 0 while there is one, so that the second one says.
         noted: Whether the writer knows of it.
-        block, place, placed: Where its consumer was last written: the block, the place among
-            those of the block, and the consumer.
+        block, place, placed: Where its consumer was last written: the number of the block, the
+            place among those of the block, and the consumer.
     """
 
     def __init__(self, feed: QueueFeed, kind: i64) -> None:
@@ -100,7 +100,7 @@ class OpenRun:
         self.time_ms: i64 = 0
         self.text: str = ""
         self.noted: bool = False
-        self.block: FeedBlock | None = None
+        self.block: i64 = NONE
         self.place: i64 = NONE
         self.placed: i64 = NONE
 
@@ -120,8 +120,8 @@ class OpenRun:
         """The place of its consumer in a block, which has it from now on."""
         if self.consumer == NONE:
             return NONE
-        if block is not self.block or self.placed != self.consumer:
-            self.block = block
+        if block.nth != self.block or self.placed != self.consumer:
+            self.block = block.nth
             self.placed = self.consumer
             self.place = block.consumer(self.consumer)
         return self.place
@@ -154,10 +154,12 @@ class FeedWriter:
             is nobody's.
     """
 
-    def __init__(self, sink: FeedSink, host: Host, vhost: str, node: str, number: i64) -> None:
+    def __init__(
+        self, sink: FeedSink, host: Host, vhost: str, node: str, number: i64, left_out: i64
+    ) -> None:
         self.vhost: str = vhost
         self.number: i64 = number
-        self.left_out: i64 = 0
+        self.left_out: i64 = left_out
         self.due: bool = False
         self.over: bool = False
         self._sink: FeedSink = sink
@@ -177,6 +179,8 @@ class FeedWriter:
 
     def opened(self, run: OpenRun) -> None:
         """There is a row that may grow."""
+        if self.over:
+            return
         if len(self._open) >= OPEN_RUNS_MAX:
             self._close_runs()
             self._due()
@@ -212,30 +216,23 @@ class FeedWriter:
         Args:
             life: The session of this life of the node.
         """
-        block = self._taken()
+        # It goes now: that it is due, or has begun, is no news.
+        self.due = self._begun = True
+        self._close_runs()
+        self.due = self._begun = False
+        block = self._block
         self.number += 1
         encoded = block.encode(life, self.number, self.left_out)
         self._block = FeedBlock(self.vhost, self._node, block)
         return encoded
 
     def end(self) -> None:
-        """The vhost has no feed any more: leave out what has not gone."""
-        self.left_out += self._taken().rows
-        self.over = True
-
-    def go_on(self) -> None:
-        """The vhost has a feed again: what was told meanwhile is not of it."""
-        self._taken()
-        self.over = False
-
-    def _taken(self) -> FeedBlock:
-        self.due = True
+        """The vhost has no feed any more: leave out what has not gone, and all that comes."""
+        self.due = self._begun = True
         self._close_runs()
-        self.due = False
-        self._begun = False
-        block = self._block
+        self.left_out += self._block.rows
         self._block = FeedBlock(self.vhost, self._node)
-        return block
+        self.over = True
 
     def _close_runs(self) -> None:
         """Write all rows that could have grown."""
@@ -269,9 +266,10 @@ class QueueFeed:
         self._incarnation: i64 = incarnation
         self._runs: list[OpenRun] = []
         """A row that may grow for each kind; none of a queue that nothing has happened to."""
-        self._block: FeedBlock | None = None
+        self._block: i64 = NONE
+        """Which block has the queue: a block itself would stay for as long as nothing happens,"""
         self._place: i64 = 0
-        """That of the queue in this block."""
+        """and the place of the queue in it."""
 
     def leading(self, next_message: i64) -> None:
         """This node tells of the queue from now on, from a message on."""
@@ -351,7 +349,6 @@ class QueueFeed:
             self._write(run)
             run.count = 0
         run.noted = False
-        run.block = None
 
     def _runs_of(self, consumer: Consumer) -> ConsumerRuns:
         runs = ConsumerRuns(self)
@@ -436,8 +433,8 @@ class QueueFeed:
 
     def _place_in(self, block: FeedBlock) -> i64:
         """The place of the queue in a block, which has it from now on."""
-        if block is not self._block:
-            self._block = block
+        if block.nth != self._block:
+            self._block = block.nth
             self._place = block.queue(self._name, self._incarnation)
         return self._place
 

@@ -69,8 +69,11 @@ REASON: Final = 8
 CELLS: Final = 9
 """The columns that each row has, in their order."""
 
-KEPT_ROWS: Final = 16_384
-"""Memory for so many rows at most is handed on from a block to the next one."""
+LEAST_ROWS: Final = 64
+KEPT_ROWS: Final = 4_096
+"""Memory for so many rows at most, 290 KB, is handed on from a block to the next one,"""
+SPARE: Final = 8
+"""and no more than for so many times the rows that the block had."""
 
 
 @final
@@ -78,22 +81,28 @@ class FeedBlock:
     """A block that is being written.
 
     Attributes:
+        nth: Which one of its writer's it is.
         rows: How many it has.
-        text_bytes: What its texts take.
+        text_bytes: What its texts and names of queues take.
     """
 
     def __init__(self, vhost: str, node: str, before: FeedBlock | None = None) -> None:
         """Begin a block.
 
         Args:
-            before: One that was encoded and is nobody's any more, whose memory this one takes over.
+            before: The one before it, that was encoded and is nobody's any more: this one takes
+                its memory over.
         """
+        self.nth: i64 = 0
         self.rows: i64 = 0
         self.text_bytes: i64 = 0
         self._cells: vec[i64] = vec[i64]()
         """Row behind row, so that a row is written at one place; what is behind them is old."""
-        if before is not None and len(before._cells) <= KEPT_ROWS * CELLS:
-            self._cells = before._cells
+        if before is not None:
+            self.nth = before.nth + 1
+            kept = min(KEPT_ROWS, max(LEAST_ROWS, SPARE * before.rows))
+            if len(before._cells) <= kept * CELLS:
+                self._cells = before._cells
         self._sizes: vec[i64] = vec[i64]()
         self._incarnations: vec[i64] = vec[i64]()
         self._ids: vec[i64] = vec[i64]()
@@ -106,7 +115,9 @@ class FeedBlock:
     def queue(self, name: str, incarnation: i64) -> i64:
         """Add a queue, which has a row; gives its place among them."""
         self._incarnations = append(self._incarnations, incarnation)
-        self._names.append(_utf8(name))
+        data = _utf8(name)
+        self._names.append(data)
+        self.text_bytes += len(data)
         return len(self._names) - 1
 
     def consumer(self, consumer_id: i64) -> i64:
@@ -166,7 +177,7 @@ class FeedBlock:
     def _grow(self) -> None:
         """Make room for twice as many rows."""
         cells = self._cells
-        for _ in range(max(64 * CELLS, i64(len(cells)))):
+        for _ in range(max(LEAST_ROWS * CELLS, i64(len(cells)))):
             cells = append(cells, 0)
         self._cells = cells
 

@@ -171,8 +171,8 @@ class Minding:
         """For how long the queue may go on being unused; negative if it is to go."""
         expires_ms = queue.fifo.config.expires_ms
         since_ms = queue.fifo.unused_since()
-        if queue.expires_ms < 0 or expires_ms < 0:
-            # The log does not say so yet, or is about to take it back.
+        if queue.expires_ms != expires_ms:
+            # The log does not say so yet, and goes by what a policy wanted before.
             return max(queue.expires_ms, 0)
         if since_ms < 0:
             return max(expires_ms, USE_MS)

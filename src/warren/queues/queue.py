@@ -346,6 +346,12 @@ class Queue:
     def settle(self, consumer_id: i64, first: i64, last: i64) -> None:
         """Message ids of a consumer are done with."""
 
+    def keep_order(self) -> None:
+        """Have what was settled so far be no later in the log than the messages that come now.
+
+        For clients who may count on their acks once they see such messages confirmed.
+        """
+
     @abstractmethod
     def return_(self, consumer_id: i64, first: i64, last: i64, failed: bool) -> None:
         """Message ids of a consumer go back to the queue."""

@@ -116,6 +116,8 @@ class QuorumQueue(SessionQueue, Machine):
         """Whether the commands gathered settle something for a consumer with little credit."""
         self._awaited: bool = False
         """Whether such commands were submitted since `is_awaited`."""
+        self._ordered: bool = False
+        """Whether the messages that come now may not be before the commands gathered."""
         self._left: HeadedList[list[list[Piece]]] = HeadedList()
         """What left the queue with each entry that is ahead of the disk: its bodies are needed."""
         self._submitted: i64 = 0
@@ -323,6 +325,10 @@ class QuorumQueue(SessionQueue, Machine):
             self._starving = True
         super().settle(consumer_id, first, last)
 
+    def keep_order(self) -> None:
+        """Have what was settled so far be no later in the log than the messages that come now."""
+        self._ordered = self._pending_commands
+
     def drop(self, gone: list[tuple[int, int]]) -> None:
         """Have the log say that messages are lost; they are dropped when that is applied."""
         for first, last in gone:
@@ -334,25 +340,27 @@ class QuorumQueue(SessionQueue, Machine):
 
         That is for few messages while something is under way, since an entry costs all members
         much the same whatever its size, and for settles that nobody waits for, which are kept for
-        a moment.
+        a moment, also where messages come meanwhile.
         """
         awaited = self._pending_commands and (self._urgent or self.fifo.ready_count() > 0)
         if awaited or self._pending_bytes() >= GATHER_BYTES:
             super().seal()
         elif self.proposer().busy():
             return
-        elif self._pending > 0:
-            super().seal()
-        elif self._pending_commands:
-            self.host.queue_defers(self)
+        else:
+            if self._pending > 0:
+                self._seal_messages()
+            if self._pending_commands:
+                self.host.queue_defers(self)
 
     def _before_asking(self) -> None:
         if self._pending > 0:
             self._seal_messages()
 
     def _seal_messages(self) -> None:
-        if self._pending_commands:
-            # They may be older than the messages: whoever sees those confirmed counts on them.
+        if self._pending_commands and (self._ordered or self._urgent):
+            # They may be older than the messages: a client that publishes on the channel on which
+            # it acks counts on its acks when it sees the messages confirmed.
             self._seal_commands(None)
         gathered = self._take_messages()
         self._submitted += gathered.count
@@ -373,6 +381,7 @@ class QuorumQueue(SessionQueue, Machine):
         if self._starving:
             self._starving = False
             self._awaited = True
+        self._ordered = False
         self.proposer().submit(KIND_COMMAND, 0, b"", self._take_commands(), waiter)
 
     def under_way(self) -> i64:
@@ -551,10 +560,8 @@ class QuorumQueue(SessionQueue, Machine):
         known = self.fifo.consumers if self._forgotten is None else self._forgotten
         before: dict[int, Consumer] = {} if older else known
         self._purged = max(self._purged, i64(self.fifo.purged.get(int(self._session()), 0)))
-        for group in self.fifo.groups.values():
-            if self._epochs is None:
-                self._epochs = {}
-            self._epochs[group.name] = int(group.epoch)
+        if self._acquires is not None:
+            self._acquires.state_comes(self.fifo)
         spent = self.fifo.lists()
         self.fifo = fifo
         if len(spent) > SPENT_LISTS:
@@ -651,6 +658,8 @@ class QuorumQueue(SessionQueue, Machine):
         """Pass on what the machine handed to consumers of this node."""
         if self._polls.any_missed():
             self._polls.answer_missed(self.fifo, self._session())
+        if self._acquires is not None and self._acquires.any_missed():
+            self._acquires.answer_missed(self.fifo)
         self.minding.keep_going(self)
         if self.deliveries or self.holders.any_timed_out():
             self._hand_on_all()
@@ -786,4 +795,6 @@ class QuorumQueue(SessionQueue, Machine):
         for run in self._forget_messages():
             run.safe()
         self._polls.abandon_missed()
+        if self._acquires is not None:
+            self._acquires.abandon_missed()
         self.admission.close()

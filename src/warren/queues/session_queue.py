@@ -16,9 +16,10 @@ from warren.ids import NUMBER_MAX, consumer_of, number_of_consumer, session_of_c
 from warren.log.source import MessageSource
 from warren.pending import PendingReply, PendingRequest
 from warren.queue_types import QueueType
+from warren.queues.acquires import Acquire, Acquires
 from warren.queues.fifo import commands
 from warren.queues.fifo.consumers import Limiter
-from warren.queues.fifo.effects import AcquireReply, Delivery, Effects, Reply
+from warren.queues.fifo.effects import Delivery, Effects
 from warren.queues.fifo.machine import Fifo
 from warren.queues.holders import Holders
 from warren.queues.links import Holder, Link
@@ -26,7 +27,7 @@ from warren.queues.numbers import Numbers
 from warren.queues.polls import Poll, Polls
 from warren.queues.queue import Host
 from warren.queues.table_queue import TableQueue
-from warren.queues.waiting import Acquire, Applied, Purge
+from warren.queues.waiting import Applied, Purge
 from warren.replication.machine import Proposer
 
 PREFETCH_UNLIMITED: Final = 2_000
@@ -66,8 +67,8 @@ class SessionQueue(TableQueue):
         self._polls: Polls = Polls()
         self._purged: i64 = 0
         """What purges of this session had taken when the machine last got a state."""
-        self._epochs: dict[str, int] | None = None
-        """The epoch that each group of readers had then."""
+        self._acquires: Acquires | None = None
+        """Of a queue that has had readers."""
 
     def proposer(self) -> Proposer:
         """The way into the queue's log."""
@@ -228,15 +229,9 @@ class SessionQueue(TableQueue):
 
     def acquire(self, group: str, lease_ms: i64, kept: bool, waiter: PendingReply) -> None:
         """Have a reader take a group over; the reply has its epoch and its newest lease."""
-        super().acquire(group, lease_ms, kept, Acquire(self, group, waiter))
-
-    def acquired(self, group: str) -> Reply | None:
-        """What came of an acquire that was applied within a state; None if others came behind."""
-        known = self.fifo.groups.get(group)
-        before = self._epochs.get(group, 0) if self._epochs is not None else 0
-        if known is None or known.epoch != before + 1:
-            return None
-        return AcquireReply(known.epoch, known.settled)
+        if self._acquires is None:
+            self._acquires = Acquires()
+        super().acquire(group, lease_ms, kept, Acquire(self._acquires, group, waiter))
 
     # --- deliveries -----------------------------------------------------------------------------
 

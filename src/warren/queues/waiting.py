@@ -1,7 +1,7 @@
 """What waits for a queue's answer on behalf of others, or of the queue itself.
 
-A node that takes over a state has not seen what came of the commands before it. What readers and
-purges asked for is found in the state, as far as that says it; what polls did, `polls` finds.
+A node that takes over a state has not seen what came of the commands before it. What purges did is
+found in the state, as far as that says it; `polls` and `acquires` find what those did.
 """
 
 from __future__ import annotations
@@ -39,24 +39,6 @@ class PassedOn(PendingReply):
     def missed(self) -> None:
         """It is done, and nobody here has seen what came of it."""
         self.waiter.missed()
-
-
-@final
-class Acquire(PassedOn):
-    """A reader's acquire of a group that is under way."""
-
-    def __init__(self, queue: SessionQueue, group: str, waiter: PendingReply) -> None:
-        super().__init__(waiter)
-        self._queue: SessionQueue = queue
-        self._group: str = group
-
-    def missed(self) -> None:
-        """It is done, and the state has its epoch, unless somebody came behind."""
-        reply = self._queue.acquired(self._group)
-        if reply is None:
-            self.waiter.missed()
-        else:
-            self.waiter.succeeded(reply)
 
 
 @final

@@ -124,6 +124,8 @@ class Member(Proposer, GroupOwner):
         self.group_id: i64 = log.id
         self.hard_state = recovered.hard_state
         self.applied_index: i64 = recovered.applied
+        self._had_index: i64 = 0
+        """The newest entry that was applied before this began with nothing."""
         self.sessions = recovered.sessions
         self.proposals = Proposals(first_session(session), host.load())
         self.dirty = False
@@ -248,6 +250,9 @@ class Member(Proposer, GroupOwner):
                 return
             self._align(session)
             offered = proposals.next_offer()
+            if offered is not None:
+                # It may have been submitted long before there was a leader.
+                self.host.appended(True)
             while offered is not None:
                 self.append(session, offered)
                 offered = proposals.next_offer()
@@ -756,20 +761,24 @@ class Member(Proposer, GroupOwner):
     def go_on_from(self, index: i64, snapshot: Wrapped) -> None:
         """A leader's snapshot is durable in this node's log: the machine goes on from it."""
         self.hard_state.members = snapshot.members
-        self._stand_at(index, snapshot.sessions, snapshot.state)
+        self._stand_at(index, snapshot.sessions)
+        if index < self._had_index:
+            self.machine.restore_older(snapshot.state)
+        else:
+            self.machine.restore(snapshot.state)
+        self._had_index = 0
         self._skip_proposals()
         self._offer()
         self.save_hard_state(None)
         self.mark()
 
-    def _stand_at(self, index: i64, sessions: dict[int, int], state: bytes) -> None:
-        """The machine has all up to `index`, and nothing behind that is here."""
+    def _stand_at(self, index: i64, sessions: dict[int, int]) -> None:
+        """The machine is about to have all up to `index`, and nothing behind that is here."""
         self._entries.clear()
         self._ahead = 0
         self.sessions = sessions
         self.applied_index = index
         self._committed = index
-        self.machine.restore(state)
 
     def _skip_proposals(self) -> None:
         """Tell those whose proposals are part of a snapshot."""
@@ -802,7 +811,9 @@ class Member(Proposer, GroupOwner):
         self.log.begin_empty()
         self.snapshots.forget()
         self.hard_state.commit = 0
-        self._stand_at(0, {}, self.machine.first_state())
+        self._had_index = max(self._had_index, self.applied_index)
+        self._stand_at(0, {})
+        self.machine.forget()
         self.raft = self._raft_as_of(Recovered(self.hard_state, self.host.name))
         self._give_up_confirming()
         # The Raft before this one may have waited for its term and vote still.

@@ -211,16 +211,26 @@ class DrainedQueues:
         """Settle in a thread of another, over a connection of its own and in one try.
 
         Raises:
-            BrokerError: It could not be done; `settle` will.
+            BrokerError: It could not be done, in one of the queues at least; `settle` will.
         """
         caller = PatientCaller(self._options.uris, 0.0, self._connect)
+        problem: BrokerError | None = None
         try:
             for queue, place in end.items():
                 reader = self._readers.get(queue)
-                if reader is not None:
+                if reader is None:
+                    continue
+                try:
                     reader.settle_committed(place, caller)
+                except BrokerError as error:
+                    # A queue that is gone is no matter of the others.
+                    if refusal_code(error) != 404:
+                        raise
+                    problem = error
         finally:
             caller.close()
+        if problem is not None:
+            raise problem
 
     def give_back(self, queues: Iterable[str]) -> None:
         """Put what the group holds of some queues back where it was; the numbers are used up.
@@ -229,7 +239,11 @@ class DrainedQueues:
             Fenced: Another query has the group in one of the queues.
         """
         for queue in queues:
-            self._reader(queue).give_back()
+            try:
+                self._reader(queue).give_back()
+            except BrokerError as error:
+                if not self._went(queue, error):
+                    raise
 
     def lags(self) -> dict[str, Lag]:
         """How far the group is behind in each queue, for people, who do not mind a second."""
@@ -302,7 +316,9 @@ class DrainedQueues:
         return gone
 
     def _forget(self, queue: str) -> None:
-        self._readers.pop(queue, None)
+        reader = self._readers.pop(queue, None)
+        if reader is not None:
+            reader.forget()
         self._came.pop(queue, None)
 
 

@@ -39,8 +39,12 @@ NARROW: Final = Struct("<qB")
 WIDTHS: Final = (0, 1, 2, 4, 8)
 COLUMNS: Final = ("time", "first", "count", "step", "consumer", "queue", "text", "event", "reason")
 """What each row has, in order; `bytes` follow, of the rows of one event."""
-ROWS_MAX: Final = 1 << 20
-"""No block has more rows."""
+ROWS_MAX: Final = 65_536
+"""No block has more rows, nor names more of anything."""
+TEXT_BYTES_MAX: Final = 1 << 27
+"""Texts of no block take more in a column: a name stands there once, and in each row of a table."""
+NUMBER_MAX: Final = 1 << 62
+"""No message has a higher number."""
 PUBLISHED: Final = 0
 """The number of the event that has bytes."""
 LIFE_CYCLE: Final = 9
@@ -96,8 +100,22 @@ EXPLODED: Final = "offset"
 """What stands for `first_offset`, `count` and `step` where each message has a row."""
 
 
+PART_ROWS: Final = 65_536
+"""Rows of a batch where each message has one: a run may be a purge of a hundred million."""
+
+PART_TEXT_BYTES: Final = 1 << 28
+"""What texts of such a batch take at most, unless it is one row."""
+
+BLOCK_MESSAGES_MAX: Final = 1 << 32
+"""No block is about more messages than this; one that says so was not written by a node."""
+
+
 class FeedError(BrokerError):
-    """Bytes that are no block of a feed, or of one of a later release."""
+    """Bytes that are no block of a feed."""
+
+
+class NewerFeedError(FeedError):
+    """A block of a later release: it says something, but not to this one."""
 
 
 def columns(explode: bool = False) -> list[tuple[str, str]]:
@@ -131,7 +149,8 @@ def events(blocks: DataFrame, explode: bool = False, skip_foreign: bool = False)
     Args:
         blocks: Rows of the source, of which `value` is looked at.
         explode: Whether each message of a run has a row of its own.
-        skip_foreign: Whether messages that are no blocks are passed over; else the query fails.
+        skip_foreign: Whether messages that are no blocks are passed over; else the query fails. It
+            does in any case at blocks of a later release.
     """
 
     def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -158,30 +177,49 @@ def _decoded(
 ) -> Iterator[pa.RecordBatch]:
     for value in values:
         try:
-            yield decode(value, explode)
+            batch = decode(value)
+            if explode:
+                yield from _exploded(batch)
+            else:
+                yield batch
+        except NewerFeedError:
+            raise
         except FeedError:
             if not skip_foreign:
                 raise
 
 
-def decode(value: bytes, explode: bool = False) -> pa.RecordBatch:
-    """What one block says.
+def decode(value: bytes) -> pa.RecordBatch:
+    """What one block says, a row for each run.
 
     Raises:
         FeedError: It is none, or damaged.
     """
     import pyarrow as pa
 
+    try:
+        return _decode(value)
+    except pa.ArrowException as error:
+        text = f"a block of {len(value)} bytes does not fit together: {error}"
+        raise FeedError(text) from None
+
+
+def _decode(value: bytes) -> pa.RecordBatch:
     if len(value) < HEAD.size or value[:3] != MAGIC[:3]:
         raise FeedError(f"{len(value)} bytes of a feed's queue are no block of a feed")
     magic, rows, life, number, left_out, queues, texts, ids, sized = HEAD.unpack_from(value)
-    if magic != MAGIC:
-        raise FeedError(f"a block is of another release of Warren: {magic!r}")
+    if magic > MAGIC:
+        raise NewerFeedError(f"a block is of a later release of Warren: {magic!r}")
+    if magic < MAGIC:
+        raise FeedError(f"a block is of a layout that no release of Warren wrote: {magic!r}")
     narrow_end = HEAD.size + NARROW.size * (len(COLUMNS) + 1)
     if len(value) < narrow_end:
         raise FeedError(f"a block of {len(value)} bytes is cut off: its head takes {narrow_end}")
-    if rows > ROWS_MAX or sized > rows or texts < 2:
-        raise FeedError(f"a block is damaged: {rows} rows, {sized} with bytes, {texts} texts")
+    if max(rows, queues, texts - 2, ids, sized) > ROWS_MAX or texts < 2:
+        raise FeedError(
+            f"a block is damaged: {rows} rows, {queues} queues, {texts} texts, {ids} consumers, "
+            f"{sized} rows with bytes"
+        )
     narrow = list(NARROW.iter_unpack(value[HEAD.size : narrow_end]))
     if any(width not in WIDTHS for _, width in narrow):
         raise FeedError("a block is damaged: a column has a width that there is not")
@@ -192,13 +230,7 @@ def decode(value: bytes, explode: bool = False) -> pa.RecordBatch:
         for (base, width), name in zip(narrow, (*COLUMNS, "bytes"), strict=True)
     }
     said = reader.texts(queues + texts)
-    try:
-        batch = _batch(
-            said, queues, (life, number, left_out), told, incarnations, lowest, consumers
-        )
-        return _exploded(batch) if explode else batch
-    except (pa.ArrowInvalid, IndexError) as error:
-        raise FeedError(f"a block is damaged: {error}") from None
+    return _batch(said, queues, (life, number, left_out), told, incarnations, lowest, consumers)
 
 
 class _Reader:
@@ -252,6 +284,9 @@ def _batch(
         told: Its columns.
         incarnations, lowest: Of queues, the latter what numbers of messages are counted from.
         consumers: Their ids.
+
+    Raises:
+        FeedError: It says what no node does.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -272,60 +307,125 @@ def _batch(
     places = pc.subtract(pc.cumulative_sum(has_bytes.cast(pa.int64())), 1)
     sizes = told["bytes"].take(pc.if_else(has_bytes, places, pa.scalar(None, pa.int64())))
     why = pa.array([REASONS.get(each) for each in range(256)], pa.string()).take(told["reason"])
-    of_all = ((texts[0], pa.string()), (texts[1], pa.string()), *((n, pa.int64()) for n in block))
+    of_all = pa.repeat(pa.scalar(0, pa.int64()), rows)
+    none = pa.scalar(None, pa.int64())
+    first = pc.add(lowest.take(queue), told["first"])
+    count = pc.if_else(pc.is_null(queue), none, told["count"])
+    step = pc.if_else(pc.is_null(queue), none, told["step"])
+    _check_runs(first, count, step)
     return pa.RecordBatch.from_arrays(
         [
-            *(pa.repeat(pa.scalar(same, kind), rows) for same, kind in of_all),
+            _text_of(texts[:1], of_all),
+            _text_of(texts[1:2], of_all),
+            *(pa.repeat(pa.scalar(same, pa.int64()), rows) for same in block),
             happened,
             told["time"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC")),
-            pa.array(said[:queues], pa.string()).take(queue),
+            _text_of(said[:queues], queue),
             incarnations.take(queue),
-            pc.add(lowest.take(queue), told["first"]),
-            lacking(told["count"]),
-            pc.if_else(pc.is_null(queue), pa.scalar(None, pa.int64()), told["step"]),
+            first,
+            count,
+            step,
             sizes,
             consumers.take(lacking(told["consumer"])),
             why,
-            pa.array(texts, pa.string()).take(text),
+            _text_of(texts, text),
         ],
         schema=arrow_schema(),
     )
+
+
+def _check_runs(first: Any, count: Any, step: Any) -> None:
+    """See that what rows say of messages can be reckoned with.
+
+    Raises:
+        FeedError: Numbers are negative or too high, or of no step.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ends = pc.add(
+        first.cast(pa.float64(), safe=False),
+        pc.multiply(count.cast(pa.float64(), safe=False), step.cast(pa.float64(), safe=False)),
+    )
+    low = pc.or_(pc.less(first, 0), pc.or_(pc.less(count, 0), pc.less(step, 1)))
+    if pc.any(pc.or_(low, pc.greater(ends, float(NUMBER_MAX)))).as_py():
+        raise FeedError("a block is damaged: rows are about messages that cannot be")
+
+
+def _text_of(texts: list[str], places: Any) -> Any:
+    """Texts, by the places that rows have of them.
+
+    Raises:
+        FeedError: They would take more memory than what a node says does.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    all_texts = pa.array(texts, pa.string())
+    sizes = pc.binary_length(all_texts).cast(pa.int64()).take(places)
+    if (pc.sum(sizes).as_py() or 0) > TEXT_BYTES_MAX:
+        raise FeedError(f"a block is damaged: its texts take more than {TEXT_BYTES_MAX} bytes")
+    return all_texts.take(places)
 
 
 def _named_in(texts: list[str], places: Any) -> Any:
     """The events that texts name, by the places of texts that rows have."""
     import json
 
-    import pyarrow as pa
-
     names = []
     for text in texts[2:]:
         try:
             said = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             said = None
-        names.append(said.get("event") if isinstance(said, dict) else None)
-    return pa.array([None, None, *names], pa.string()).take(places)
+        name = said.get("event") if isinstance(said, dict) else None
+        # A node says no halves of surrogates, which Arrow takes no better than other kinds.
+        known = isinstance(name, str) and name.isprintable()
+        names.append(name if known else None)
+    return _text_of([None, None, *names], places)
 
 
-def _exploded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A row for each message; events of no message keep theirs."""
+def _exploded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A row for each message, in parts, at least one; events of no message keep theirs.
+
+    Raises:
+        FeedError: It is about more messages than there can be.
+    """
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
     counts = batch.column("count").fill_null(1).to_numpy(zero_copy_only=False)
     times = np.maximum(counts, 1)
-    places = np.repeat(np.arange(batch.num_rows), times)
+    if times.sum(dtype=np.float64) > BLOCK_MESSAGES_MAX:
+        raise FeedError(f"a block is about more than {BLOCK_MESSAGES_MAX} messages")
     ends = np.cumsum(times)
-    within = np.arange(len(places)) - np.repeat(ends - times, times)
-    rows = batch.take(pa.array(places))
-    ahead = pc.multiply(rows.column("step"), pa.array(within, pa.int64()))
-    changed = {
-        EXPLODED: pc.add(rows.column("first_offset"), ahead),
-        "bytes": pc.divide(rows.column("bytes"), pa.array(np.repeat(times, times), pa.int64())),
-    }
-    arrays = [
-        changed[name] if name in changed else rows.column(name) for name, _ in columns(explode=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(explode=True))
+    total = int(ends[-1]) if len(ends) else 0
+    part_rows = _part_rows(batch)
+    for first in range(0, max(total, 1), part_rows):
+        numbers = np.arange(first, min(first + part_rows, total))
+        places = np.searchsorted(ends, numbers, side="right")
+        rows = batch.take(pa.array(places, pa.int64()))
+        within = pa.array(numbers - (ends - times)[places], pa.int64())
+        ahead = pc.multiply(rows.column("step"), within)
+        changed = {
+            EXPLODED: pc.add(rows.column("first_offset"), ahead),
+            "bytes": pc.divide(rows.column("bytes"), pa.array(times[places], pa.int64())),
+        }
+        arrays = [
+            changed[name] if name in changed else rows.column(name)
+            for name, _ in columns(explode=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(explode=True))
+
+
+def _part_rows(batch: pa.RecordBatch) -> int:
+    """How many rows like the widest one of a batch make a part."""
+    import pyarrow.compute as pc
+
+    widest = sum(
+        pc.max(pc.binary_length(batch.column(name))).as_py() or 0
+        for name, kind in columns()
+        if kind == "string"
+    )
+    return max(1, min(PART_ROWS, PART_TEXT_BYTES // max(widest, 1)))

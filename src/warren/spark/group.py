@@ -305,6 +305,10 @@ class GroupReader:
         """
         self._call(lambda tables: tables.release(self._queue, self._group, self._epoch))
 
+    def forget(self) -> None:
+        """Keep the lease no more: the queue is gone, or not wanted any longer."""
+        self._leases.let_go(self._renew)
+
     # --- the hold -------------------------------------------------------------------------------
 
     def _hold(self, start: Place) -> None:

@@ -41,6 +41,12 @@ class LeaseKeeper:
                 self._thread = threading.Thread(target=self._run, name=name, daemon=True)
                 self._thread.start()
 
+    def let_go(self, renew: Renewal) -> None:
+        """Make a call no more, if it was made: its queue is gone."""
+        with self._lock:
+            if renew in self._renewals:
+                self._renewals.remove(renew)
+
     def stop(self) -> None:
         """Renew nothing any more."""
         self._stopped.set()
@@ -58,8 +64,7 @@ class LeaseKeeper:
                         caller.call(renew)
                     except BrokerError as error:
                         if is_fenced(error) or is_unknown_group(error):
-                            with self._lock:
-                                self._renewals.remove(renew)
+                            self.let_go(renew)
                         # Else the next turn comes well before the lease ends.
             finally:
                 caller.close()

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from warren.client import ConnectionException
 from warren.errors import ConfigError
+from warren.limits import SHORTSTR_BYTES_MAX
 from warren.message.amqp091.scan import validate_properties
 from warren.spark.columns import LAST_SECOND, header_bytes, shown_headers, shown_text
 from warren.spark.options import WriteOptions
@@ -123,6 +124,11 @@ def messages(
             exchange, key = "", queues[at]
         else:
             raise ConfigError(f"row {row}: both 'exchange' and 'topic' are null")
+        for name in (exchange, key):
+            if len(name.encode()) > SHORTSTR_BYTES_MAX:
+                raise ConfigError(
+                    f"row {row}: {name[:32]!r}... is longer than {SHORTSTR_BYTES_MAX} bytes"
+                )
         try:
             if raw and raw[at] is not None:
                 validate_properties(raw[at], 0, len(raw[at]))
@@ -168,12 +174,19 @@ def _mixed(known: Table, wanted: list[dict[str, Any]] | None) -> Table | None:
     names = {shown_text(name): name for name in known}
     mixed: Table = {}
     for header in wanted:
+        _check_header(header)
         name = names.get(header["key"])
         if name is not None and header_bytes(known[name]) == header["value"]:
             mixed[name] = known[name]
         else:
             mixed[header["key"]] = _header(header["value"])
     return mixed
+
+
+def _check_header(header: dict[str, Any] | None) -> None:
+    """Refuse an entry of the column `headers` that names none."""
+    if header is None or header["key"] is None:
+        raise ConnectionException(502, "a header without a name")
 
 
 def _header(value: bytes | None) -> str | None:
@@ -191,6 +204,8 @@ def _properties(columns: dict[str, list[Any]], at: int, message_id: str) -> byte
         if name == "type":
             properties.type_ = value
         elif name == "headers":
+            for header in value:
+                _check_header(header)
             properties.headers = {header["key"]: _header(header["value"]) for header in value}
         elif name == "producer_timestamp":
             assert isinstance(value, datetime)

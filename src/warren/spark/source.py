@@ -8,6 +8,7 @@ reader or a writer is asked for.
 
 from __future__ import annotations
 
+from pyspark import __version__
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -27,6 +28,19 @@ from warren.spark.options import (
     write_options,
 )
 from warren.spark.schema import spark_schema
+
+
+def check_spark(version: str = __version__) -> None:
+    """See whether this Spark tells a source where a micro-batch begins, as draining needs.
+
+    Raises:
+        ConfigError: It is older than 4.2.
+    """
+    if tuple(int(part) for part in version.split(".")[:2]) < (4, 2):
+        raise ConfigError(
+            f"draining needs Spark 4.2 or newer: {version} does not tell its Python sources "
+            "what is committed. Browsing and writing work"
+        )
 
 
 class WarrenDataSource(DataSource):
@@ -56,13 +70,15 @@ class WarrenDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """What reads a queue for a streaming query, for `spark.readStream`."""
         from warren.spark.broker import connect
-        from warren.spark.stream import QueueStreamReader, RefusedReader
+        from warren.spark.refused import RefusedReader
 
         try:
             options = read_options(dict(self.options), streaming=True)
+            check_spark()
         except ConfigError as error:
-            # Spark's runner loses an error that is raised here behind one of its own.
             return RefusedReader(error)
+        from warren.spark.stream import QueueStreamReader
+
         return QueueStreamReader(options, connect)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

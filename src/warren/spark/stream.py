@@ -105,8 +105,6 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The tasks of a logged batch, the same whenever and wherever it is asked for."""
         if start == end:
             return []
-        if start == end:
-            return []
         begin, behind = self._places(start), self._places(end)
         if self._unplanned is not None and self._unplanned[1] == behind:
             self._unplanned = None
@@ -183,29 +181,3 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _gained(begin: Places, end: Places) -> Places:
     """Where a batch ends in those queues that it has something of."""
     return {queue: place for queue, place in end.items() if place != begin.get(queue)}
-
-
-class RefusedReader(DataSourceStreamReader):
-    """Stands for a query whose options are wrong, and says so whatever it is asked."""
-
-    def __init__(self, error: ConfigError) -> None:
-        self._error = str(error)
-
-    def initialOffset(self) -> Offset:
-        """Say what is wrong."""
-        raise ConfigError(self._error)
-
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """Say what is wrong."""
-        raise ConfigError(self._error)
-
-    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Say what is wrong."""
-        raise ConfigError(self._error)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Say what is wrong."""
-        raise ConfigError(self._error)
-
-    def stop(self) -> None:
-        """There is nothing to end."""

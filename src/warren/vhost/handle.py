@@ -29,15 +29,13 @@ from warren.metadata.names import (
     clean_name,
     server_name,
 )
-from warren.metadata.outcome import Outcome
 from warren.metadata.permissions import CONFIGURE, READ, WRITE
 from warren.metadata.policies import EffectiveSettings
 from warren.metadata.recent import NO_STORE
 from warren.metadata.rows import Lot
 from warren.metadata.version_checks import check_known, check_version
-from warren.pending import DONE, PendingReply, PendingRequest, PendingResult, Result
+from warren.pending import DONE, PendingRequest
 from warren.queue_types import CONSUMER_TIMEOUT, X_CONSUMER_TIMEOUT
-from warren.queues.fifo.effects import Reply
 from warren.queues.queue import Queue
 from warren.queues.traffic import PublishedTraffic
 from warren.routing.alternates import ALTERNATE_EXCHANGE
@@ -60,6 +58,7 @@ from warren.vhost.requests import (
 )
 from warren.vhost.routes import REPLY_PREFIX, ReplyTarget, Route
 from warren.vhost.timeouts import overdue, timed_out
+from warren.vhost.topology_changes import Declaring, Deleting, TopologyChange
 from warren.vhost.tracing import DELIVERED, PUBLISHED, TracedRun, Tracer
 from warren.wire.amqp091.table import Table
 
@@ -69,112 +68,6 @@ DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 
 BindingCheck = Callable[[MetadataMachine, str, str, str, bool, str, Table, i64], Command | None]
 """`checks.bind` or `checks.unbind`: the command to log, None if nothing is to be done."""
-
-
-@final
-class TopologyChange(PendingResult):
-    """A request that changes the tables and waits for the disk.
-
-    Attributes:
-        messages: How many a queue to be deleted had.
-        user: Who wants it, as events name them.
-    """
-
-    def __init__(self, vhost: VhostHandle, request: VhostRequest, pending: PendingRequest) -> None:
-        self._vhost: VhostHandle = vhost
-        self._request: VhostRequest = request
-        self.pending: PendingRequest = pending
-        self.messages: i64 = 0
-        self.user: str = vhost.acts_as
-
-    def succeeded(self, result: Result) -> None:
-        """The change is in force. If another one came first, check again who wins."""
-        assert isinstance(result, Outcome), "the tables were asked"
-        request = self._request
-        try:
-            if isinstance(request, DeclareQueueRequest):
-                self._vhost.finish_declare(request, result.changed, self.pending)
-                return
-            if isinstance(request, DeclareExchangeRequest) and not result.changed:
-                self._vhost.finish_exchange(request, self.pending)
-                return
-        except Refusal as refusal:
-            self.pending.refused(refusal)
-            return
-        if isinstance(request, BindRequest) and result.changed:
-            self._vhost.give_recent(request)
-        if isinstance(request, DeleteQueueRequest):
-            self.pending.succeeded(QueueDeleted(self.messages))
-        else:
-            self.pending.succeeded(DONE)
-
-
-@final
-class Declaring(PendingReply):
-    """Waits for the counts of a queue, for a declare."""
-
-    def __init__(self, queue: Queue, pending: PendingRequest) -> None:
-        self._queue: Queue = queue
-        self._pending: PendingRequest = pending
-
-    def succeeded(self, result: Result) -> None:
-        """They are known."""
-        queue = self._queue
-        self._pending.succeeded(
-            QueueDeclared(queue.name, queue.ready_count(), queue.consumer_count())
-        )
-
-    def missed(self) -> None:
-        """They are known all the same."""
-        self.succeeded(Reply())
-
-    def abandoned(self) -> None:
-        """Its node went down, or it was deleted."""
-        self._pending.refused(Refusal(NOT_FOUND, self._queue.absence()))
-
-
-@final
-class Deleting(PendingReply):
-    """Waits for the counts of a queue, to delete it."""
-
-    def __init__(
-        self,
-        vhost: VhostHandle,
-        request: DeleteQueueRequest,
-        queue: Queue,
-        command: Command,
-        change: TopologyChange,
-    ) -> None:
-        self._vhost: VhostHandle = vhost
-        self._request: DeleteQueueRequest = request
-        self._queue: Queue = queue
-        self._command: Command = command
-        self._change: TopologyChange = change
-
-    def succeeded(self, result: Result) -> None:
-        """They are known: delete it, if it may be."""
-        try:
-            self._vhost.check_deletable(self._request, self._queue)
-        except Refusal as refusal:
-            self._change.pending.refused(refusal)
-            return
-        self._change.messages = self._queue.ready_count()
-        self._vhost.finish_delete(self._command, self._change)
-
-    def missed(self) -> None:
-        """They are known all the same."""
-        self.succeeded(Reply())
-
-    def abandoned(self) -> None:
-        """Another client deleted it, which is no error; or its node went down, or cannot use it."""
-        request = self._request
-        if self._queue.deleted:
-            self._change.pending.succeeded(QueueDeleted(0))
-        elif self._queue.halted and not request.if_unused and not request.if_empty:
-            # Nobody knows what it holds, and it is to go whatever that is.
-            self._vhost.finish_delete(self._command, self._change)
-        else:
-            self._change.pending.refused(Refusal(NOT_FOUND, self._queue.absence()))
 
 
 RENEWALS_SHIFT: Final = 40

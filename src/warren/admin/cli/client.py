@@ -103,7 +103,8 @@ def run(words: argparse.Namespace) -> int:
         with connect(words.uri, NAME) as connection:
             return ACTIONS[words.command](connection.channel(), words)
     except ConfigError as error:
-        return complain(f"{error}: {words.uri}", 2)
+        # The URI itself may have a password in it.
+        return complain(f"{error}; see --uri", 2)
     except AmqpError as refusal:
         return complain(why(refusal, words), 1)
     except TimeoutError as late:

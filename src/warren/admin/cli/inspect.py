@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from warren.admin.cli.client import complain
+from warren.admin.cli.tools.terms import escaped
 from warren.admin.cli.words import Parser, examples
 
 HEAD: Final = ("vhost", "queue", "type", "incarnation", "ready", "unacked", "other", "damage")
@@ -74,9 +75,9 @@ def show(found: list[dict[str, Any]]) -> None:
     for each in found:
         counts: Mapping[str, int] = each["messages"]
         other = sum(count for state, count in counts.items() if state not in STATES)
-        name = f"{each['name']} (deleted)" if each["deleted"] else each["name"]
+        name = escaped(each["name"]) + (" (deleted)" if each["deleted"] else "")
         numbers = [counts.get(state, 0) for state in STATES]
-        cells = (each["vhost"], name, each["type"], each["incarnation"], *numbers, other)
+        cells = (escaped(each["vhost"]), name, each["type"], each["incarnation"], *numbers, other)
         lines.append((*map(str, cells), "yes" if each["damage"] else "no"))
     widths = [max(len(line[at]) for line in lines) for at in range(len(HEAD))]
     for line in lines:

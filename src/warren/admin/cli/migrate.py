@@ -28,6 +28,8 @@ BATCH: Final = 500
 QUIET_SECONDS: Final = 1.0
 """A queue that gives nothing for so long is looked at whether it is empty."""
 TELL_SECONDS: Final = 2.0
+SILENT_SECONDS: Final = 30.0
+"""A source that says that messages are ready, and gives none for so long, is given up."""
 
 
 class NotMoved(Exception):
@@ -146,21 +148,29 @@ class Migration:
         """Move until the source has none left; how many were moved.
 
         Raises:
-            NotMoved: The target refused or returned some, which are still at the source.
+            NotMoved: The target refused or returned some, or the source does not give what it says
+                it has; they are still there.
         """
         self.count()
         self._target.confirm_select()
         self._source.qos(BATCH)
         tag = self._source.consume(self._queue)
-        began = told = monotonic()
+        began = told = given = monotonic()
         while True:
             batch = self._source.receive(BATCH, QUIET_SECONDS)
             if not batch:
-                if self.count() == 0:
+                left = self.count()
+                if left == 0:
                     break
+                if monotonic() - given > SILENT_SECONDS:
+                    raise NotMoved(
+                        f"the source says that {left} messages are ready and has given none for "
+                        f"{SILENT_SECONDS:.0f} s; {self.moved} were moved. Stop its other "
+                        "consumers: one of them may be the active one, or go first"
+                    )
                 continue
             self._move(batch)
-            now = monotonic()
+            now = given = monotonic()
             if now - told >= TELL_SECONDS:
                 told = now
                 print(f"{self._queue}: {self.moved} moved, {self.count()} wait", file=sys.stderr)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from warren.admin.cli.archive import Teller
 from warren.admin.cli.client import URI, complain, parse_count
+from warren.admin.cli.tools.terms import escaped, harmless
 from warren.admin.cli.words import Parser, checked, examples
 
 if TYPE_CHECKING:
@@ -526,14 +527,15 @@ def _audit(words: argparse.Namespace, folder: PipelineFolder) -> int:
     if words.message_id is not None:
         events = audit.story(spark, folder, words.message_id, words.feed)
         for event in events:
-            print(f"{moment_ms(event.ms)}  {event.what}")
+            print(f"{moment_ms(event.ms)}  {escaped(event.what)}")
         return 0 if events else complain(f"no message {words.message_id!r} is archived", 1)
     proofs = audit.prove(spark, folder, queues, words.sequence, words.publisher, words.together)
     for proof in proofs:
         place = f"{proof.queue}: " if proof.queue else ""
         numbers = f"{proof.first} to {proof.last}" if proof.messages else "no numbers"
+        publisher = escaped(proof.publisher) or "(unnamed)"
         print(
-            f"{place}publisher {proof.publisher or '(unnamed)'}: {proof.messages:,} messages, "
+            f"{place}publisher {publisher}: {proof.messages:,} messages, "
             f"{numbers}, {proof.missing:,} missing, {proof.doubles:,} doubles"
             + (f", {proof.unnumbered:,} without a number" if proof.unnumbered else "")
         )
@@ -579,7 +581,7 @@ def _triage(words: argparse.Namespace, folder: PipelineFolder) -> int:
 
 def table(rows: Iterable[Sequence[str]]) -> list[str]:
     """Rows as lines whose cells are below each other."""
-    rows = list(rows)
+    rows = [[escaped(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -638,7 +640,7 @@ def _show(found: DryRun, rate: float) -> int:
     if len(found.targets) > _TARGETS_SHOWN:
         print(f"  and {len(found.targets) - _TARGETS_SHOWN:,} more targets")
     for place, before, after in found.changes:
-        print(f"  {place}\n    - {before}\n    + {after}")
+        print(f"  {place}\n    - {harmless(before)}\n    + {harmless(after)}")
     if found.unfit:
         print(f"  {found.unfit:,} of them do not fit their schema even so")
     return 0

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from warren.admin.cli.tools.terms import escaped
 from warren.admin.cli.words import Parser, checked, examples
 from warren.admin.service.rows import (
     LeaderCount,
@@ -249,7 +250,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     """Rows with the same keys as columns, under a line with the keys."""
     if not rows:
         return "no queues"
-    lines = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
+    lines = [list(rows[0]), *([escaped(str(value)) for value in row.values()] for row in rows)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

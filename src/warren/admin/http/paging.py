@@ -5,16 +5,21 @@ Source: `rabbit_mgmt_util` of RabbitMQ 4.3; management API guide, pagination.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, TypeVar
 
+from warren.admin.http.answers import HttpAnswer
 from warren.admin.http.asked import HttpRequest
 from warren.admin.http.errors import Problem, bad_request, problem
+from warren.admin.service.slices import Slices
 from warren.metadata.patterns import Pattern, PatternError
 
 Row = TypeVar("Row")
 
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 500
+PART_ROWS: Final = 64
+"""Rows of a long list that are shown at a time: some tenths of a millisecond."""
 
 
 class Page:
@@ -64,6 +69,16 @@ class Page:
         if self.pattern is not None:
             return self.pattern.found_in(name)
         return not self.name or self.name.lower() in name.lower()
+
+    def chosen(self, asked: HttpRequest) -> dict[str, Any]:
+        """The page as operations take it that show a part of a list by name."""
+        return {
+            "name": self.name,
+            "use_regex": asked.truth("use_regex"),
+            "begin": self.begin,
+            "count": self.size,
+            "reverse": asked.truth("sort_reverse"),
+        }
 
     @property
     def begin(self) -> int:
@@ -123,6 +138,46 @@ def listed(asked: HttpRequest, rows: list[dict[str, Any]]) -> Any:
     found = ordered(asked, found)
     shown = page.cut(found, len(rows))
     return page.document(columns_of(asked, shown), len(found), len(rows))
+
+
+async def listing(
+    asked: HttpRequest, rows: list[Row], shape: Callable[[Row], dict[str, Any]]
+) -> HttpAnswer:
+    """The same of rows that are still to be shown, of which there may be many: in slices, and
+    those alone that are wanted where nothing but the page says which.
+
+    Raises:
+        Problem: It wants what cannot be.
+    """
+    page = Page(asked)
+    slices = Slices()
+    found = rows
+    if page.name:
+        found = await slices.those(rows, lambda row: page.wants(str(shape(row).get("name", ""))))
+    reverse = asked.truth("sort_reverse")
+    if key := asked.query.get("sort", ""):
+        path = key.split(".")
+        ranked = []
+        for row in found:
+            ranked.append((rank(value_at(shape(row), path)), row))
+            await slices.breathe()
+        ends = slices.in_order(ranked, lambda each: each[0], reverse)
+        found = [row async for _, row in ends]
+    elif reverse:
+        found = found[::-1]
+    wanted = page.cut(found, len(rows))
+    if not page.number and len(wanted) > PAGE_SIZE_MAX:
+        return HttpAnswer(200, _in_parts(asked, wanted, shape))
+    shown = columns_of(asked, [shape(row) for row in wanted])
+    return HttpAnswer(200, page.document(shown, len(found), len(rows)))
+
+
+async def _in_parts(
+    asked: HttpRequest, rows: list[Row], shape: Callable[[Row], dict[str, Any]]
+) -> AsyncIterator[list[Any]]:
+    """A long list as it is sent."""
+    for at in range(0, len(rows), PART_ROWS):
+        yield columns_of(asked, [shape(row) for row in rows[at : at + PART_ROWS]])
 
 
 def ordered(asked: HttpRequest, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

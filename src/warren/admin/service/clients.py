@@ -10,6 +10,9 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from functools import partial
+from typing import TypeVar
+
+import msgspec
 
 from warren.admin.service.caller import (
     MANAGEMENT,
@@ -23,6 +26,7 @@ from warren.admin.service.client_figures import (
     ClientFigure,
     channel_values,
 )
+from warren.admin.service.details import name_filter
 from warren.admin.service.everywhere import ASK_SECONDS, ask_all, rows_everywhere
 from warren.admin.service.history import SampleRange
 from warren.admin.service.operation import operation
@@ -35,6 +39,8 @@ from warren.protocols.client import ClientConnection
 from warren.protocols.facts import ChannelFacts, ConnectionFacts, ConsumerFacts
 
 PART_ROWS = 500
+
+Thing = TypeVar("Thing")
 
 
 @operation(MANAGEMENT)
@@ -116,6 +122,120 @@ async def list_consumers(
             yield [row for row in rows if row.vhost in seen]
 
 
+class ConnectionPage(msgspec.Struct, kw_only=True):
+    """A part of the list of connections that are in a vhost, by name.
+
+    Attributes:
+        items: The connections of the part.
+        filtered: How many fit what was asked for.
+        total: How many there are.
+    """
+
+    items: list[ConnectionRow]
+    filtered: int
+    total: int
+
+
+class ChannelPage(msgspec.Struct, kw_only=True):
+    """A part of the list of channels, by name, as `ConnectionPage` is one of connections."""
+
+    items: list[ChannelRow]
+    filtered: int
+    total: int
+
+
+@operation(MANAGEMENT)
+async def connection_page(
+    service: AdminService,
+    caller: Caller,
+    *,
+    vhost: str = "",
+    user: str = "",
+    name: str = "",
+    use_regex: bool = False,
+    begin: int = 0,
+    count: int = 100,
+    reverse: bool = False,
+) -> ConnectionPage:
+    """Show some connections by name, from one of them on; who sees not all sees their own.
+
+    Args:
+        vhost, user: Only those to this vhost, or of this user; empty for all.
+        name: Only those whose names have this in them.
+        use_regex: Whether that is a regular expression.
+        reverse: Whether the last come first.
+    """
+    named_ones: list[tuple[str, ClientConnection | ConnectionRow]] = []
+    slices = Slices()
+    for connection in of_users(service, partial(may_see, caller)):
+        if connection.vhost and vhost in ("", connection.vhost) and user in ("", connection.user):
+            named_ones.append((name_of(connection.facts()), connection))
+        await slices.breathe()
+    asked = {"own": True}
+    async for rows in rows_everywhere(service, "list_connections", asked, ConnectionRow):
+        for row in rows:
+            there = row.vhost and vhost in ("", row.vhost) and user in ("", row.user)
+            if there and may_see(caller, row.user):
+                named_ones.append((row.name, row))
+    fitting = await _fitting(named_ones, name, use_regex, reverse)
+    items = [
+        each if isinstance(each, ConnectionRow) else connection_row(service, each)
+        for _, each in fitting[begin : begin + count]
+    ]
+    return ConnectionPage(items=items, filtered=len(fitting), total=len(named_ones))
+
+
+@operation(MANAGEMENT)
+async def channel_page(
+    service: AdminService,
+    caller: Caller,
+    *,
+    vhost: str = "",
+    name: str = "",
+    use_regex: bool = False,
+    begin: int = 0,
+    count: int = 100,
+    reverse: bool = False,
+) -> ChannelPage:
+    """Show some channels by name, from one of them on, as `connection_page` does connections."""
+    named_ones: list[tuple[str, tuple[ClientConnection, ChannelFacts] | ChannelRow]] = []
+    slices = Slices()
+    for connection in of_users(service, partial(may_see, caller)):
+        await slices.breathe()
+        if vhost not in ("", connection.vhost):
+            continue
+        head = name_of(connection.facts())
+        for facts in connection.channel_facts():
+            named_ones.append((f"{head} ({facts.number})", (connection, facts)))
+            await slices.breathe()
+    asked = {"vhost": vhost, "own": True}
+    async for rows in rows_everywhere(service, "list_channels", asked, ChannelRow):
+        named_ones += [(row.name, row) for row in rows if may_see(caller, row.user)]
+    fitting = await _fitting(named_ones, name, use_regex, reverse)
+    items = [
+        each
+        if isinstance(each, ChannelRow)
+        else channel_row(service, each[0], head.rpartition(" (")[0], each[1])
+        for head, each in fitting[begin : begin + count]
+    ]
+    return ChannelPage(items=items, filtered=len(fitting), total=len(named_ones))
+
+
+async def _fitting(
+    named_ones: list[tuple[str, Thing]], name: str, use_regex: bool, reverse: bool
+) -> list[tuple[str, Thing]]:
+    """Those whose names fit, by name."""
+    wanted = name_filter(name, use_regex)
+    slices = Slices()
+    found = (
+        named_ones
+        if wanted is None
+        else await slices.those(named_ones, lambda each: wanted(each[0]))
+    )
+    ordered = [each async for each in slices.in_order(found, lambda each: each[0])]
+    return ordered[::-1] if reverse else ordered
+
+
 @operation(MONITORING)
 async def client_figures(
     service: AdminService,
@@ -142,6 +262,7 @@ async def own_figures(
     figures = service.statistics.clients
     figures.want()
     wanted = frozenset(pids)
+    heads = {pid.rpartition(".")[0] for pid in wanted}
     keep = len(wanted) <= KEPT_MAX
     now = int(time.time())
     found: list[ClientFigure] = []
@@ -149,6 +270,8 @@ async def own_figures(
     for connection in list(service.node.connections.values()):
         await slices.breathe()
         head, _, _ = pid_of(service, connection).rpartition(".")
+        if head not in heads:
+            continue
         facts = connection.facts()
         octets = (int(facts.received_bytes), int(facts.sent_bytes))
         if f"{head}.0>" in wanted:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -158,7 +158,8 @@ async def import_definitions(
     if vhost:
         access_checks.check_vhost(service.machine, vhost)
     given = Given(definitions, vhost)
-    importing = Importing(service, given)
+    own = caller is not LOCAL and caller.name in service.machine.users
+    importing = Importing(service, given, caller.name if own else "")
     await importing.users()
     await importing.vhosts()
     await importing.rights()
@@ -402,6 +403,10 @@ class Given:
         return {name: len(value) for name, value in found.items()}
 
 
+EVERYTHING: Final = ".*"
+"""A pattern of permissions that fits all names."""
+
+
 class Importing:
     """One import.
 
@@ -409,8 +414,15 @@ class Importing:
         skipped: What was left out, and why.
     """
 
-    def __init__(self, service: AdminService, given: Given) -> None:
+    def __init__(self, service: AdminService, given: Given, user: str) -> None:
+        """Begin with nothing done.
+
+        Args:
+            user: Who may do everything in vhosts that are new, unless definitions say otherwise;
+                empty for nobody.
+        """
         self._service = service
+        self._user = user
         self._given = given
         self.skipped: list[str] = []
 
@@ -489,6 +501,9 @@ class Importing:
             command = access_checks.check_add_vhost(machine, item.name, properties)
             if command is not None:
                 await self._change(command)
+                if self._user:
+                    everything = (self._user, item.name, EVERYTHING, EVERYTHING, EVERYTHING)
+                    await self._change(access_checks.check_set_permissions(machine, *everything))
             elif properties:
                 await self._change(SetVhost(item.name, False, properties))
 

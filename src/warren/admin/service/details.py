@@ -7,10 +7,10 @@ are wanted, then only those are looked at in full.
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote_plus
 
 import msgspec
@@ -56,9 +56,6 @@ LED_SECONDS = 5.0
 KEPT_MAX = 500
 """Of so many queues samples are kept because they are asked for; of longer lists those are told
 that there are."""
-
-LengthColumn = Literal["messages", "messages_ready", "messages_unacknowledged", "consumers"]
-"""What is counted of a queue without looking at more of it."""
 
 
 class QueueDetails(msgspec.Struct, kw_only=True):
@@ -118,6 +115,18 @@ class BindingDetails(msgspec.Struct, kw_only=True):
     routing_key: str
     arguments: dict[str, Any]
     key: str
+
+
+class BindingPage(msgspec.Struct, kw_only=True):
+    """A part of a list of bindings.
+
+    Attributes:
+        items: The bindings of the part.
+        total: How many there are.
+    """
+
+    items: list[BindingDetails]
+    total: int
 
 
 class VhostDetails(msgspec.Struct, kw_only=True):
@@ -185,7 +194,7 @@ async def list_queue_details(
         Refusal: There is no such vhost, or none for this user.
     """
     vhosts = vhosts_of(service.machine, caller, vhost)
-    found, _ = await _chosen(service, vhosts, name, use_regex)
+    found, _ = await chosen_queues(service, vhosts, name, use_regex)
     waiting: list[QueueRecord] = []
     for records in found:
         for at in range(0, len(records), PART_ROWS):
@@ -219,7 +228,7 @@ async def queue_page(
         Refusal: There is no such vhost, or none for this user.
     """
     vhosts = vhosts_of(service.machine, caller, vhost)
-    found, total = await _chosen(service, vhosts, name, use_regex)
+    found, total = await chosen_queues(service, vhosts, name, use_regex)
     filtered = sum(len(records) for records in found)
     if reverse:
         # The last ones from the end on.
@@ -234,63 +243,6 @@ async def queue_page(
         some.reverse()
     items = await looked_at(service, some, spans)
     return QueuePage(items=items, filtered=filtered, total=total)
-
-
-@operation(MANAGEMENT)
-async def queue_lengths(
-    service: AdminService,
-    caller: Caller,
-    *,
-    column: LengthColumn,
-    vhost: str | None = None,
-    name: str = "",
-    use_regex: bool = False,
-) -> list[tuple[int | None, str, str]]:
-    """How long the queues of that list are, each with its vhost and name.
-
-    To have them sorted, queues are not looked at in full: of those that this node counts no more
-    than that is asked.
-
-    Args:
-        column: What is counted.
-
-    Raises:
-        Refusal: There is no such vhost, or none for this user.
-    """
-    vhosts = vhosts_of(service.machine, caller, vhost)
-    chosen_ones, _ = await _chosen(service, vhosts, name, use_regex)
-    lengths: list[tuple[int | None, str, str]] = []
-    elsewhere: list[QueueRecord] = []
-    slices = Slices()
-    find = service.node.queues.find
-    for records in chosen_ones:
-        for record in records:
-            queue = find(record.vhost, record.name)
-            counts = None if queue is None else queue.counts()
-            if counts is None:
-                elsewhere.append(record)
-            else:
-                length = _length(column, int(counts.ready), int(counts.held), int(counts.consumers))
-                lengths.append((length, record.vhost, record.name))
-            await slices.breathe()
-    for at in range(0, len(elsewhere), PART_ROWS):
-        part = elsewhere[at : at + PART_ROWS]
-        for row in await counted(service, await queue_rows(service, part, False), True):
-            known: int | None = None
-            if row.messages_ready is not None and row.messages_unacknowledged is not None:
-                known = _length(
-                    column, row.messages_ready, row.messages_unacknowledged, row.consumers or 0
-                )
-            lengths.append((known, row.vhost, row.name))
-    return lengths
-
-
-def _length(column: LengthColumn, ready: int, held: int, consumers: int) -> int:
-    if column == "messages":
-        return ready + held
-    if column == "messages_ready":
-        return ready
-    return held if column == "messages_unacknowledged" else consumers
 
 
 @operation(MANAGEMENT)
@@ -316,7 +268,7 @@ async def some_queues(
     return await looked_at(service, there, spans)
 
 
-async def _chosen(
+async def chosen_queues(
     service: AdminService, vhosts: list[VhostRecord], name: str, use_regex: bool
 ) -> tuple[list[list[QueueRecord]], int]:
     """The queues of each vhost that fit, by name, and how many there are in all."""
@@ -525,40 +477,87 @@ async def binding_details(
     Raises:
         Refusal: There is no such vhost, or none for this user.
     """
-    tables = vhosts_of(service.machine, caller, vhost)
+    vhosts = vhosts_of(service.machine, caller, vhost)
     rows: list[BindingDetails] = []
     slices = Slices()
-    for each in tables:
-        if source in (None, "") and to_exchange is not True:
-            records = each.queues_in_order()
-            if destination is not None:
-                only = each.queues.get(destination)
-                records = [] if only is None else [only]
-            for queue in records:
-                await slices.breathe()
-                if not queue.type.delays:
-                    rows.append(_implied(each.name, queue.name))
-        for binding in _candidates(each, source, destination):
+    for name, found in await _bindings(service, vhosts, source, destination, to_exchange):
+        for each in found:
+            rows.append(_binding(name, each))
             await slices.breathe()
-            if (
-                (source is None or binding.source == source)
-                and (destination is None or binding.destination == destination)
-                and (to_exchange is None or binding.to_exchange == to_exchange)
-            ):
-                rows.append(_binding(each.name, binding))
-    rows.sort(key=_binding_place)
     return rows
 
 
-def _binding_place(row: BindingDetails) -> tuple[Any, ...]:
+@operation(MANAGEMENT)
+async def binding_page(
+    service: AdminService,
+    caller: Caller,
+    *,
+    vhost: str | None = None,
+    begin: int = 0,
+    count: int = 100,
+    reverse: bool = False,
+) -> BindingPage:
+    """Show some bindings of that list, from one of them on.
+
+    Args:
+        vhost: Of this one; None for all that the caller may enter.
+        reverse: Whether the last come first.
+
+    Raises:
+        Refusal: There is no such vhost, or none for this user.
+    """
+    vhosts = vhosts_of(service.machine, caller, vhost)
+    found = await _bindings(service, vhosts)
+    total = sum(len(some) for _, some in found)
+    first = max(total - begin - count, 0) if reverse else begin
+    last = max(total - begin, 0) if reverse else begin + count
+    items: list[BindingDetails] = []
+    for name, some in found:
+        items += [_binding(name, each) for each in some[max(first, 0) : max(last, 0)]]
+        first, last = first - len(some), last - len(some)
+    return BindingPage(items=items[::-1] if reverse else items, total=total)
+
+
+async def _bindings(
+    service: AdminService,
+    vhosts: list[VhostRecord],
+    source: str | None = None,
+    destination: str | None = None,
+    to_exchange: bool | None = None,
+) -> list[tuple[str, Sequence[QueueRecord | Binding]]]:
+    """Bindings in the order of lists, by vhost; a queue stands for that of the default exchange."""
+    slices = Slices()
+
+    def wanted(binding: Binding) -> bool:
+        return (
+            (source is None or binding.source == source)
+            and (destination is None or binding.destination == destination)
+            and (to_exchange is None or binding.to_exchange == to_exchange)
+        )
+
+    found: list[tuple[str, Sequence[QueueRecord | Binding]]] = []
+    for tables in sorted(vhosts, key=lambda each: each.name):
+        if source in (None, "") and to_exchange is not True:
+            if destination is None:
+                found.append((tables.name, await service.queue_order.of(service.machine, tables)))
+            else:
+                only = tables.queues.get(destination)
+                if only is not None and not only.type.delays:
+                    found.append((tables.name, [only]))
+        some = await slices.those(_candidates(tables, source, destination), wanted)
+        found.append((tables.name, [each async for each in slices.in_order(some, _place)]))
+    return found
+
+
+def _place(binding: Binding) -> tuple[Any, ...]:
+    arguments = plain(binding.arguments)
     return (
-        row.vhost,
-        row.source,
-        row.destination_type,
-        row.destination,
-        row.routing_key,
-        bool(row.arguments),
-        row.key,
+        binding.source,
+        binding.to_exchange is False,
+        binding.destination,
+        binding.routing_key,
+        bool(arguments),
+        binding_key(binding.routing_key, arguments) if arguments else "",
     )
 
 
@@ -577,20 +576,18 @@ def _candidates(tables: VhostRecord, source: str | None, destination: str | None
     ]
 
 
-def _implied(vhost: str, queue: str) -> BindingDetails:
-    """The binding that the default exchange has to a queue."""
-    return BindingDetails(
-        source="",
-        vhost=vhost,
-        destination=queue,
-        destination_type="queue",
-        routing_key=queue,
-        arguments={},
-        key=binding_key(queue, {}),
-    )
-
-
-def _binding(vhost: str, binding: Binding) -> BindingDetails:
+def _binding(vhost: str, binding: QueueRecord | Binding) -> BindingDetails:
+    if isinstance(binding, QueueRecord):
+        # That of the default exchange.
+        return BindingDetails(
+            source="",
+            vhost=vhost,
+            destination=binding.name,
+            destination_type="queue",
+            routing_key=binding.name,
+            arguments={},
+            key=binding_key(binding.name, {}),
+        )
     return BindingDetails(
         source=binding.source,
         vhost=vhost,

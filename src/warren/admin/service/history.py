@@ -67,11 +67,10 @@ class SampleSeries:
     def add(self, now: int, values: Values) -> None:
         """Note what the figures are at a moment, in seconds since the epoch."""
         newest, width = self._levels[0], self._width
-        if newest:
-            if tuple(newest[1 - width :]) == values:
-                return
-            # A clock that is set back does not mix up the order.
-            now = max(now, newest[-width])
+        if newest and newest[-width] > now:
+            self._forget_after(now)
+        if newest and tuple(newest[1 - width :]) == values:
+            return
         self._take(0, array("q", (now, *values)))
         for place, (age, _) in enumerate(self._policy):
             self._pass_on(place, now - age)
@@ -83,6 +82,12 @@ class SampleSeries:
             level[-self._width :] = row
         else:
             level.extend(row)
+
+    def _forget_after(self, now: int) -> None:
+        """The clock was set back: samples of moments that are yet to come would hide new ones."""
+        for level in self._levels:
+            while level and level[-self._width] > now:
+                del level[-self._width :]
 
     def _pass_on(self, place: int, oldest: int) -> None:
         """Have a level pass samples from before a moment to the next one, which are dropped at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ from warren.admin.service.statistics import (
     published_of,
     served_of,
 )
+from warren.node.queue_tally import QueueTally
 
 Number = TypeVar("Number", int, float)
 
@@ -84,14 +86,9 @@ async def own_figures(service: AdminService, spans: list[SampleRange]) -> NodeFi
         gauge_rates=statistics.gauges.rates,
     )
     slices = Slices()
-    for here in list(node.queues.vhosts.values()):
-        for queue in list(here.queues.values()):
-            await slices.breathe()
-            counts = queue.counts()
-            if counts is not None and service.leads(queue):
-                found.ready += int(counts.ready)
-                found.unacknowledged += int(counts.held)
-                found.consumers += int(counts.consumers)
+    tally = await tally_of(service, list(node.queues.vhosts))
+    found.ready, found.unacknowledged = int(tally.ready), int(tally.held)
+    found.consumers = int(tally.consumers)
     for connection in list(node.connections.values()):
         await slices.breathe()
         if connection.vhost:
@@ -102,6 +99,22 @@ async def own_figures(service: AdminService, spans: list[SampleRange]) -> NodeFi
         statistics.node_samples.wanted(TOTAL, statistics.moment, seen)
         found.samples = [statistics.node_samples.at(TOTAL, span, seen) for span in spans]
     return found
+
+
+async def tally_of(service: AdminService, vhosts: Iterable[str], delays: bool = True) -> QueueTally:
+    """What the queues of some vhosts hold together that this node leads.
+
+    Args:
+        delays: Whether those count, too, in which exchanges keep messages that wait.
+    """
+    tally = QueueTally(service.node)
+    slices = Slices()
+    for name in vhosts:
+        here = service.node.queues.vhosts.get(name)
+        queues = [] if here is None else here.queues.values()
+        async for at, end in slices.stretches(len(queues)):
+            tally.add(queues, at, end, delays)
+    return tally
 
 
 @operation()

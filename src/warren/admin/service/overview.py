@@ -9,7 +9,13 @@ import msgspec
 from warren.admin.service.caller import MANAGEMENT, MONITORING, Caller, sees_all, vhosts_of
 from warren.admin.service.everywhere import ask_all, others
 from warren.admin.service.history import SampleRange
-from warren.admin.service.node_figures import NodeFigures, cluster_figures, summed, together
+from warren.admin.service.node_figures import (
+    NodeFigures,
+    cluster_figures,
+    summed,
+    tally_of,
+    together,
+)
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import ExchangeTypeRow, Listener
 from warren.admin.service.service import AdminService
@@ -133,16 +139,10 @@ async def _figures(service: AdminService, names: set[str], spans: list[SampleRan
         rates=summed(VHOST_NO_RATES, [each.rates for each in seen]),
         length_rates=summed(NO_LENGTH_RATES, [each.length_rates for each in seen]),
     )
+    tally = await tally_of(service, names)
+    found.ready, found.unacknowledged = int(tally.ready), int(tally.held)
+    found.consumers = int(tally.consumers)
     slices = Slices()
-    for name in names:
-        local = node.queues.vhosts.get(name)
-        for queue in [] if local is None else list(local.queues.values()):
-            counts = queue.counts()
-            if counts is not None and service.leads(queue):
-                found.ready += int(counts.ready)
-                found.unacknowledged += int(counts.held)
-                found.consumers += int(counts.consumers)
-            await slices.breathe()
     for connection in list(node.connections.values()):
         if connection.vhost in names:
             found.connections += 1

@@ -15,6 +15,9 @@ from warren.metadata.tables import QueueRecord, VhostRecord
 KEPT_MIN: Final = 500
 """The order of fewer queues is not kept: it is found at once."""
 
+QueueName = tuple[str, str]
+"""A vhost, and a queue's name in it."""
+
 
 class KeptOrder(NamedTuple):
     """The queues of one vhost as they were.
@@ -24,12 +27,14 @@ class KeptOrder(NamedTuple):
         applied: The newest change of the tables then,
         total: and how many queues there were, for a change may take more than one turn.
         records: Those that clients see, by name.
+        names: Of each, its vhost and its name.
     """
 
     tables: VhostRecord
     applied: int
     total: int
     records: list[QueueRecord]
+    names: list[QueueName]
 
 
 class QueueOrder:
@@ -40,6 +45,10 @@ class QueueOrder:
 
     async def of(self, machine: MetadataMachine, tables: VhostRecord) -> list[QueueRecord]:
         """The queues of a vhost that clients see, by name; not to be changed."""
+        return (await self.with_names(machine, tables)).records
+
+    async def with_names(self, machine: MetadataMachine, tables: VhostRecord) -> KeptOrder:
+        """The same with what names them; not to be changed."""
         applied, total = int(machine.applied_index), len(tables.queues)
         kept = self._kept.get(tables.name)
         if (
@@ -48,15 +57,20 @@ class QueueOrder:
             and kept.applied == applied
             and kept.total == total
         ):
-            return kept.records
+            return kept
         slices = Slices()
         found = await slices.those(tables.queues_in_order(), _shown)
-        records = [record async for record in slices.in_order(found, _name)]
+        records: list[QueueRecord] = []
+        names: list[QueueName] = []
+        async for record in slices.in_order(found, _name):
+            records.append(record)
+            names.append((record.vhost, record.name))
+        order = KeptOrder(tables, applied, total, records, names)
         if total >= KEPT_MIN and machine.applied_index == applied:
-            self._kept[tables.name] = KeptOrder(tables, applied, total, records)
+            self._kept[tables.name] = order
             for name in [name for name in self._kept if name not in machine.vhosts]:
                 del self._kept[name]
-        return records
+        return order
 
 
 def _shown(record: QueueRecord) -> bool:

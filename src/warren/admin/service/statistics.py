@@ -23,6 +23,8 @@ from warren.admin.service.client_figures import (
 from warren.admin.service.history import BASIC, GLOBAL, SampleStore
 from warren.admin.service.slices import Slices
 from warren.node.node import Node
+from warren.node.queue_tally import in_use
+from warren.node.queues import VirtualHost
 from warren.queues.queue import Counts, Queue
 from warren.queues.traffic import PublishedTraffic, ServedTraffic, Traffic
 
@@ -137,6 +139,19 @@ def churn_of(traffic: Traffic) -> Values:
     )
 
 
+async def _worth_a_look(here: VirtualHost, seen: list[Queue], slices: Slices) -> list[Queue]:
+    """The queues of a vhost that are in use, and those that had figures when it was looked last."""
+    every = here.queues.values()
+    used: dict[Queue, None] = {}
+    async for at, end in slices.stretches(len(every)):
+        used.update(dict.fromkeys(in_use(every, at, end)))
+    for queue in seen:
+        if here.queues.get(queue.name) is queue:
+            used[queue] = None
+        await slices.breathe()
+    return list(used)
+
+
 class Figures:
     """What was seen of one thing that has counters, and how fast they grow.
 
@@ -233,11 +248,15 @@ class Statistics:
         moment = self.moment = round(time.time())
         slices = Slices()
         before, self.queues = self.queues, {}
+        seen: dict[str, list[Queue]] = {}
+        for queue in before:
+            seen.setdefault(queue.vhost, []).append(queue)
+            await slices.breathe()
         led = [0] * len(LENGTHS)
         for name, here in list(self._node.queues.vhosts.items()):
             grown = [0] * len(COUNTERS)
             lengths = [0] * len(LENGTHS)
-            for queue in list(here.queues.values()):
+            for queue in await _worth_a_look(here, seen.get(name, []), slices):
                 await slices.breathe()
                 counters = counters_of(queue)
                 length = lengths_of(queue.counts())

@@ -327,6 +327,7 @@ class ServedQueue(Publisher, FlowControlled):
         if not queue.deleted:
             # It is the front's client that published, and the front has counted it.
             queue.published -= count
+        queue.keep_order()
         queue.publish(records, lengths, count, persistent, run, flavour, life_ms)
         if queue.congested() and not self._held and not self.over():
             self._held = True

@@ -205,6 +205,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             served = self._served = HandedOut(
                 self.connection.output, self.number, self.vhost.tracer
             )
+            self.publishing.consumes = True
         return served
 
     @property
@@ -628,6 +629,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
                 del served.holders[key]
                 if served.pollers.get(key[0], -1) == key[1]:
                     del served.pollers[key[0]]
+                    del served.poll_times[key[0]]
                 if not queue.deleted:
                     queue.down(key[1])
         kept: i64 = len(served.holders)

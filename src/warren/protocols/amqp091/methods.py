@@ -365,13 +365,20 @@ def poll(channel: Channel, pending: Pending) -> None:
     """Ask a queue for one message."""
     queue = pending.queue
     assert queue is not None
-    pollers = channel.served.pollers
-    consumer_id = pollers.get(id(queue))
-    if consumer_id is None or not queue.current(consumer_id):
+    served = channel.served
+    timeout_ms = channel.vhost.consumer_timeout(queue, -1)
+    consumer_id = served.pollers.get(id(queue))
+    if (
+        consumer_id is None
+        or not queue.current(consumer_id)
+        # All that a consumer holds has one time, which a policy may have changed since.
+        or served.poll_times[id(queue)] != timeout_ms
+    ):
         consumer_id = queue.new_consumer()
         channel.will_hold(queue, consumer_id)
-        pollers[id(queue)] = consumer_id
-    queue.held_by(consumer_id, channel, channel.vhost.consumer_timeout(queue, -1))
+        served.pollers[id(queue)] = consumer_id
+        served.poll_times[id(queue)] = timeout_ms
+    queue.held_by(consumer_id, channel, timeout_ms)
     queue.get(consumer_id, pending)
 
 

@@ -332,6 +332,7 @@ class PublishPath:
     Attributes:
         confirms: What is owed to the publisher; None outside confirm mode.
         transactional: Whether messages wait for `tx.commit`.
+        consumes: Whether the channel acks messages, too, which no later publish may overtake.
         assembly: The message that is being collected, if any.
         failed_at: Where in the input the message lies that raised an error.
         begun: Whether the last content frame belonged to a publish.
@@ -354,6 +355,7 @@ class PublishPath:
         """
         self.confirms: Confirms | None = None
         self.transactional: bool = False
+        self.consumes: bool = False
         self.assembly: Assembly | None = None
         self.failed_at: i64 = 0
         self.begun: bool = False
@@ -701,6 +703,8 @@ class PublishPath:
             run.safe()
             return
         for queue in queues:
+            if self.consumes:
+                queue.keep_order()
             queue.publish(records, lengths, count, persistent, run, AMQP091, life_ms)
             if queue.congested():
                 self._owner.congested(queue)

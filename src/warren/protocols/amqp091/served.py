@@ -25,6 +25,7 @@ class HandedOut:
         holders: Queues that may have handed something to this channel, each under its identity and
             the id of the consumer there.
         pollers: By a queue's identity, the id of this channel's consumer for `basic.get`.
+        poll_times: Likewise, for how many milliseconds that may hold what it gets.
         uses: What was got of each queue, by the queue's identity.
     """
 
@@ -34,4 +35,5 @@ class HandedOut:
         self.frames: MessageFrames = MessageFrames(output, channel, tracer)
         self.holders: dict[tuple[int, int], Queue] = {}
         self.pollers: dict[int, i64] = {}
+        self.poll_times: dict[int, i64] = {}
         self.uses: dict[int, QueueUse] = {}

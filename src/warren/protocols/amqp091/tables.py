@@ -45,7 +45,7 @@ from warren.vhost.listing import TableNames
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ChannelException, ConnectionException
 from warren.wire.amqp091.frame import (
-    content_frames,
+    long_content_frames,
     write_body_frames,
     write_header_frame,
     write_method_frame,
@@ -56,6 +56,10 @@ if TYPE_CHECKING:
 
 FRAMED_BYTES: Final = 1 << 20
 """Of a long answer so much is put into frames in one turn: a millisecond."""
+
+PASSED_ON_BYTES: Final = 1 << 16
+"""Frames of so much are handed to the transport as they are, and not gathered with others: that
+would copy them three times more."""
 
 ROWS_MAX: Final = 100_000_000
 NUMBER_MAX: Final = 1 << 62
@@ -610,7 +614,9 @@ def _write_runs(out: BytesWriter, pieces: list[Piece]) -> None:
 def _send_with(channel: Channel, method: spec.Method, content: bytes) -> None:
     """Send a method with content and without properties."""
     output = channel.connection.output
-    output.buffer.write(
-        content_frames(channel.number, method, b"\x00\x00", content, output.frame_max)
-    )
+    frames = long_content_frames(channel.number, method, content, output.frame_max)
+    if len(frames) >= PASSED_ON_BYTES:
+        output.pass_on(frames)
+        return
+    output.buffer.write(frames)
     output.touch()

@@ -278,3 +278,28 @@ def content_frames(
     write_header_frame(writer, channel, properties, len(body), method.CLASS_ID)
     write_body_frames(writer, channel, body, frame_bytes_max)
     return writer.getvalue()
+
+
+def long_content_frames(
+    channel: i64, method: Method, content: bytes, frame_bytes_max: i64
+) -> bytes:
+    """What `content_frames` gives without properties, for megabytes: they are copied once."""
+    writer = BytesWriter()
+    write_method_frame(writer, channel, method.encode())
+    write_header_frame(writer, channel, b"\x00\x00", len(content), method.CLASS_ID)
+    view = memoryview(content)
+    part_max = frame_bytes_max - FRAME_OVERHEAD_BYTES
+    assert part_max > 0
+    parts: list[bytes | memoryview] = []
+    size: i64 = len(content)
+    offset: i64 = 0
+    while offset < size:
+        end = min(offset + part_max, size)
+        write_frame_start(writer, FRAME_BODY, channel, end - offset)
+        parts.append(writer.getvalue())
+        parts.append(view[offset:end])
+        writer = BytesWriter()
+        writer.append(u8(FRAME_END))
+        offset = end
+    parts.append(writer.getvalue())
+    return b"".join(parts)

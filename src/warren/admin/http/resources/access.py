@@ -12,7 +12,7 @@ from warren.admin.http import fields
 from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok, put
 from warren.admin.http.asked import HttpRequest, Resource, needed
 from warren.admin.http.errors import bad_request, erlang, not_there
-from warren.admin.http.paging import listed, narrowed_one
+from warren.admin.http.paging import listed, listing, narrowed_one
 from warren.admin.service import details, limits, permissions, users, vhosts
 from warren.admin.service.rows import (
     PermissionRow,
@@ -31,7 +31,7 @@ SHA256 = "rabbit_password_hashing_sha256"
 async def all_users(asked: HttpRequest) -> HttpAnswer:
     """All users."""
     rows = await details.user_details(asked.service, asked.caller)
-    return ok(listed(asked, [fields.user(row) for row in rows]))
+    return await listing(asked, rows, fields.user)
 
 
 async def users_without_permissions(asked: HttpRequest) -> HttpAnswer:
@@ -39,9 +39,9 @@ async def users_without_permissions(asked: HttpRequest) -> HttpAnswer:
     rows = await details.user_details(asked.service, asked.caller)
     placed: set[str] = set()
     for vhost in await vhosts.list_vhosts(asked.service, asked.caller):
-        listing = await permissions.list_permissions(asked.service, asked.caller, vhost=vhost.name)
-        placed.update(row.user for row in listing)
-    return ok(listed(asked, [fields.user(row) for row in rows if row.name not in placed]))
+        those = await permissions.list_permissions(asked.service, asked.caller, vhost=vhost.name)
+        placed.update(row.user for row in those)
+    return await listing(asked, [row for row in rows if row.name not in placed], fields.user)
 
 
 async def one_user(asked: HttpRequest) -> HttpAnswer:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok
 from warren.admin.http.asked import HttpRequest, Resource
 from warren.admin.http.errors import lacking, not_there
 from warren.admin.http.fields import grouped
-from warren.admin.http.paging import listed, narrowed_one
+from warren.admin.http.paging import Page, columns_of, listing, narrowed_one
 from warren.admin.http.ranges import NO_RANGES, Ranges, detailed
 from warren.admin.service import clients, details, visible
 from warren.admin.service.caller import POLICYMAKER, sees_all
@@ -74,24 +75,37 @@ async def _figures(
     return await clients.figures_of(asked.service, by_node, ranges.spans)
 
 
-async def _shown_connections(asked: HttpRequest, rows: list[ConnectionRow]) -> HttpAnswer:
+async def _shown_connections(asked: HttpRequest, vhost: str = "", user: str = "") -> HttpAnswer:
+    """The connections of a vhost, of a user, or all; a page by name looks at that page only."""
     ranges = Ranges(asked.query)
-    figures = await _figures(asked, ranges, rows)
-    return ok(listed(asked, [connection(row, figures, ranges) for row in rows]))
+    page = Page(asked)
+    if page.number and asked.query.get("sort", "") in ("", "name"):
+        found = await clients.connection_page(
+            asked.service, asked.caller, vhost=vhost, user=user, **page.chosen(asked)
+        )
+        page.check(found.total)
+        figures = await _figures(asked, ranges, found.items)
+        rows = [connection(row, figures, ranges) for row in found.items]
+        return ok(page.document(columns_of(asked, rows), found.filtered, found.total))
+    every = [
+        row
+        for row in await _connections(asked)
+        if row.vhost and vhost in ("", row.vhost) and user in ("", row.user)
+    ]
+    figures = await _figures(asked, ranges, every)
+    return await listing(asked, every, lambda row: connection(row, figures, ranges))
 
 
 async def all_connections(asked: HttpRequest) -> HttpAnswer:
     """All connections that the user may see."""
-    rows = await _connections(asked)
-    return await _shown_connections(asked, [row for row in rows if row.vhost])
+    return await _shown_connections(asked)
 
 
 async def connections_of_vhost(asked: HttpRequest) -> HttpAnswer:
     """Those to one vhost."""
     vhost = asked["vhost"]
     await visible.visible_vhost(asked.service, asked.caller, vhost=vhost)
-    rows = await _connections(asked)
-    return await _shown_connections(asked, [row for row in rows if row.vhost == vhost])
+    return await _shown_connections(asked, vhost=vhost)
 
 
 async def connections_of_user(asked: HttpRequest) -> HttpAnswer:
@@ -99,8 +113,7 @@ async def connections_of_user(asked: HttpRequest) -> HttpAnswer:
     user = asked["user"]
     if user != asked.caller.name and not sees_all(asked.caller):
         raise lacking(POLICYMAKER)
-    rows = await _connections(asked)
-    return await _shown_connections(asked, [row for row in rows if row.user == user])
+    return await _shown_connections(asked, user=user)
 
 
 async def _connection(asked: HttpRequest) -> ConnectionRow:
@@ -173,7 +186,22 @@ def channel(
 async def _shown_channels(asked: HttpRequest, rows: list[ChannelRow]) -> HttpAnswer:
     ranges = Ranges(asked.query)
     figures = await _figures(asked, ranges, rows)
-    return ok(listed(asked, [channel(row, figures, ranges) for row in rows]))
+    return await listing(asked, rows, lambda row: channel(row, figures, ranges))
+
+
+async def _channels_of(asked: HttpRequest, vhost: str = "") -> HttpAnswer:
+    """The channels of a vhost, or all; a page by name looks at that page only."""
+    page = Page(asked)
+    if not page.number or asked.query.get("sort", "") not in ("", "name"):
+        return await _shown_channels(asked, await _channels(asked, vhost))
+    ranges = Ranges(asked.query)
+    found = await clients.channel_page(
+        asked.service, asked.caller, vhost=vhost, **page.chosen(asked)
+    )
+    page.check(found.total)
+    figures = await _figures(asked, ranges, found.items)
+    rows = [channel(row, figures, ranges) for row in found.items]
+    return ok(page.document(columns_of(asked, rows), found.filtered, found.total))
 
 
 def _ends(name: str) -> dict[str, Any]:
@@ -190,14 +218,14 @@ async def _channels(asked: HttpRequest, vhost: str = "") -> list[ChannelRow]:
 
 async def all_channels(asked: HttpRequest) -> HttpAnswer:
     """All channels that the user may see."""
-    return await _shown_channels(asked, await _channels(asked))
+    return await _channels_of(asked)
 
 
 async def channels_of_vhost(asked: HttpRequest) -> HttpAnswer:
     """Those to one vhost."""
     vhost = asked["vhost"]
     await visible.visible_vhost(asked.service, asked.caller, vhost=vhost)
-    return await _shown_channels(asked, await _channels(asked, vhost))
+    return await _channels_of(asked, vhost)
 
 
 async def channels_of_connection(asked: HttpRequest) -> HttpAnswer:
@@ -264,7 +292,7 @@ async def consumers_of_queue(asked: HttpRequest, vhost: str, queue: str) -> list
 async def all_consumers(asked: HttpRequest) -> HttpAnswer:
     """The consumers of all vhosts that the user may see."""
     rows = await whole(clients.list_consumers(asked.service, asked.caller))
-    return ok(listed(asked, [consumer(asked, row) for row in rows]))
+    return await listing(asked, rows, partial(consumer, asked))
 
 
 async def consumers_of_vhost(asked: HttpRequest) -> HttpAnswer:
@@ -272,7 +300,7 @@ async def consumers_of_vhost(asked: HttpRequest) -> HttpAnswer:
     vhost = asked["vhost"]
     await visible.visible_vhost(asked.service, asked.caller, vhost=vhost)
     rows = await whole(clients.list_consumers(asked.service, asked.caller, vhost=vhost))
-    return ok(listed(asked, [consumer(asked, row) for row in rows]))
+    return await listing(asked, rows, partial(consumer, asked))
 
 
 RESOURCES = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -13,7 +14,7 @@ from warren.admin.http import fields
 from warren.admin.http.answers import NO_CONTENT, HttpAnswer, created, ok, put
 from warren.admin.http.asked import HttpRequest, Resource, needed
 from warren.admin.http.errors import bad_request, not_there, refused_as
-from warren.admin.http.paging import listed, narrowed_one
+from warren.admin.http.paging import Page, columns_of, listing, narrowed_one
 from warren.admin.http.ranges import Ranges
 from warren.admin.http.values import as_boolean, as_table, check_name, check_table
 from warren.admin.service import details, messages, topology
@@ -49,7 +50,7 @@ async def _exchanges(asked: HttpRequest, vhost: str | None) -> HttpAnswer:
     rows = await details.exchange_details(
         asked.service, asked.caller, vhost=vhost, spans=ranges.spans
     )
-    return ok(listed(asked, [fields.exchange(row, ranges) for row in rows]))
+    return await listing(asked, rows, partial(fields.exchange, ranges=ranges))
 
 
 async def one_exchange(asked: HttpRequest) -> HttpAnswer:
@@ -116,19 +117,36 @@ async def delete_exchange(asked: HttpRequest) -> HttpAnswer:
 # --- bindings -----------------------------------------------------------------------------------
 
 
-def _shown(asked: HttpRequest, rows: list[BindingDetails]) -> HttpAnswer:
-    return ok(listed(asked, [fields.binding(row) for row in rows]))
+async def _shown(asked: HttpRequest, rows: list[BindingDetails]) -> HttpAnswer:
+    return await listing(asked, rows, fields.binding)
+
+
+async def _list_bindings(asked: HttpRequest, vhost: str | None) -> HttpAnswer:
+    page = Page(asked)
+    if not page.number or page.name or asked.query.get("sort"):
+        rows = await details.binding_details(asked.service, asked.caller, vhost=vhost)
+        return await _shown(asked, rows)
+    found = await details.binding_page(
+        asked.service,
+        asked.caller,
+        vhost=vhost,
+        begin=page.begin,
+        count=page.size,
+        reverse=asked.truth("sort_reverse"),
+    )
+    page.check(found.total)
+    shown = columns_of(asked, [fields.binding(row) for row in found.items])
+    return ok(page.document(shown, found.total, found.total))
 
 
 async def all_bindings(asked: HttpRequest) -> HttpAnswer:
     """The bindings of all vhosts that the user may enter."""
-    return _shown(asked, await details.binding_details(asked.service, asked.caller))
+    return await _list_bindings(asked, None)
 
 
 async def bindings_of_vhost(asked: HttpRequest) -> HttpAnswer:
     """Those of one vhost."""
-    rows = await details.binding_details(asked.service, asked.caller, vhost=asked["vhost"])
-    return _shown(asked, rows)
+    return await _list_bindings(asked, asked["vhost"])
 
 
 async def bindings_from(asked: HttpRequest) -> HttpAnswer:
@@ -139,7 +157,7 @@ async def bindings_from(asked: HttpRequest) -> HttpAnswer:
         vhost=asked["vhost"],
         source=exchange_name(asked["exchange"]),
     )
-    return _shown(asked, rows)
+    return await _shown(asked, rows)
 
 
 async def bindings_to(asked: HttpRequest) -> HttpAnswer:
@@ -151,7 +169,7 @@ async def bindings_to(asked: HttpRequest) -> HttpAnswer:
         destination=exchange_name(asked["exchange"]),
         to_exchange=True,
     )
-    return _shown(asked, rows)
+    return await _shown(asked, rows)
 
 
 def to_exchange(asked: HttpRequest) -> bool:
@@ -179,7 +197,7 @@ async def _between(asked: HttpRequest) -> list[BindingDetails]:
 
 async def bindings_between(asked: HttpRequest) -> HttpAnswer:
     """Those between two."""
-    return _shown(asked, await _between(asked))
+    return await _shown(asked, await _between(asked))
 
 
 async def bind(asked: HttpRequest) -> HttpAnswer:

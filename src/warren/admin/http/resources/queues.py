@@ -13,11 +13,11 @@ from warren.admin.http import fields
 from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok, put
 from warren.admin.http.asked import HttpRequest, Resource, needed
 from warren.admin.http.errors import bad_request, lacking, refused_as
-from warren.admin.http.paging import Page, columns_of, listed, narrowed_one, rank, value_at
+from warren.admin.http.paging import Page, columns_of, listing, narrowed_one, rank, value_at
 from warren.admin.http.ranges import Ranges
 from warren.admin.http.resources.clients import consumers_of_queue
 from warren.admin.http.values import as_boolean, as_integer, as_table, check_name
-from warren.admin.service import details, messages, topology
+from warren.admin.service import details, messages, queue_sorting, topology
 from warren.admin.service.caller import ADMINISTRATOR
 from warren.admin.service.details import QueueDetails
 from warren.admin.service.messages import Fate, GivenProperties, Taken
@@ -32,9 +32,21 @@ ACKMODES: dict[str, Fate] = {
 }
 
 
-LENGTH_COLUMNS: dict[str, details.LengthColumn] = {
-    column: column for column in get_args(details.LengthColumn)
+LENGTH_COLUMNS: dict[str, queue_sorting.LengthColumn] = {
+    column: column for column in get_args(queue_sorting.LengthColumn)
 }
+FIGURES = frozenset(
+    (
+        "message_stats",
+        *("messages_details", "messages_ready_details", "messages_unacknowledged_details"),
+        *("message_bytes", "message_bytes_ready", "message_bytes_unacknowledged"),
+        *("messages_persistent", "message_bytes_persistent"),
+        *("messages_ram", "message_bytes_ram"),
+    )
+)
+"""Columns that are the same of all queues that are not in use."""
+PART_ROWS = 500
+"""Queues that are looked at in full at a time."""
 
 
 def shape_of(asked: HttpRequest, ranges: Ranges) -> Any:
@@ -112,41 +124,76 @@ async def _sorted(
     reverse: bool,
 ) -> HttpAnswer:
     """A list in the order of any of its columns: of all only what is sorted by is kept."""
-    path = sort.split(".") if sort else ["name"]
-    keys: list[tuple[Any, str, str]] = []
-    slices = Slices()
-    column = LENGTH_COLUMNS.get(sort)
-    if column is not None and not asked.truth("disable_stats"):
-        lengths = await details.queue_lengths(asked.service, asked.caller, **chosen, column=column)
-        for length, vhost, name in lengths:
-            await slices.breathe()
-            keys.append((rank(length), vhost, name))
-    else:
-        async for part in details.list_queue_details(asked.service, asked.caller, **chosen):
-            for each in part:
-                await slices.breathe()
-                key = rank(value_at(shape(each), path)) if sort else (0, 0)
-                keys.append((key, each.row.vhost, each.row.name))
-    total = len(keys)
+    names, places = await _order(asked, chosen, shape, sort, reverse)
+    total = len(names)
     if page.name:
         everything = await details.queue_page(
             asked.service, asked.caller, vhost=chosen["vhost"], count=0
         )
         total = everything.total
     page.check(total)
-    names: list[tuple[str, str]] = []
-    if sort:
-        end = page.begin + page.size if page.number else len(keys)
-        async for _, vhost, name in Slices().in_order(keys, lambda item: item[0], reverse):
-            names.append((vhost, name))
-            if len(names) == end:
-                break
-    else:
-        names = [(vhost, name) for _, vhost, name in reversed(keys)]
-    names = page.cut(names, total)
-    found = await details.some_queues(asked.service, asked.caller, names=names, spans=ranges.spans)
+    end = page.begin + page.size if page.number else len(names)
+    wanted: list[tuple[str, str]] = []
+    async for part in places:
+        wanted += [names[place] for place in part[: end - len(wanted)]]
+        if len(wanted) == end:
+            break
+    wanted = page.cut(wanted, total)
+    found = await details.some_queues(asked.service, asked.caller, names=wanted, spans=ranges.spans)
     rows = columns_of(asked, [shape(each) for each in found])
-    return ok(page.document(rows, len(keys), total))
+    return ok(page.document(rows, len(names), total))
+
+
+async def _order(
+    asked: HttpRequest, chosen: dict[str, Any], shape: Any, sort: str, reverse: bool
+) -> tuple[list[tuple[str, str]], AsyncIterator[list[int]]]:
+    """All queues by name, and their places in the order that is wanted."""
+    service, caller = asked.service, asked.caller
+    path = sort.split(".")
+    slices = Slices()
+    ranked: list[tuple[Any, int]] = []
+    column = LENGTH_COLUMNS.get(sort)
+    if column is not None and not asked.truth("disable_stats"):
+        told = await queue_sorting.queue_lengths(service, caller, **chosen, column=column)
+        idle: list[int] = []
+        async for at, end in slices.stretches(len(told.lengths)):
+            lengths = told.lengths[at:end]
+            idle += [at + place for place, length in enumerate(lengths) if length == 0]
+            ranked += [(rank(n), at + place) for place, n in enumerate(lengths) if n != 0]
+        return told.names, queue_sorting.in_order(ranked, idle, rank(0), reverse)
+    if path[0] in FIGURES and len(service.machine.nodes) == 1:
+        used = await queue_sorting.queues_in_use(service, caller, **chosen)
+        rest: list[int] = []
+        busy = frozenset(used.used)
+        async for at, end in slices.stretches(len(used.names)):
+            end = min(end, len(used.names))
+            rest += [place for place in range(at, end) if place not in busy]
+        # One that is idle shows what all of them do.
+        for part in (rest[:1], *_parts(used.used)):
+            names = [used.names[place] for place in part]
+            rows = await details.some_queues(service, caller, names=names)
+            by_name = {(each.row.vhost, each.row.name): each for each in rows}
+            for place in part:
+                each = by_name.get(used.names[place])
+                value = None if each is None else value_at(shape(each), path)
+                ranked.append((rank(value), place))
+                await slices.breathe()
+        same = ranked.pop(0)[0] if rest else None
+        return used.names, queue_sorting.in_order(ranked, rest, same, reverse)
+    every: list[tuple[str, str]] = []
+    async for found in details.list_queue_details(service, caller, **chosen):
+        for each in found:
+            await slices.breathe()
+            ranked.append((rank(value_at(shape(each), path)) if sort else 0, len(every)))
+            every.append((each.row.vhost, each.row.name))
+    if not sort:
+        ranked = [(-place, place) for _, place in ranked] if reverse else ranked
+        reverse = False
+    return every, queue_sorting.in_order(ranked, [], None, reverse)
+
+
+def _parts(places: list[int]) -> list[list[int]]:
+    return [places[at : at + PART_ROWS] for at in range(0, len(places), PART_ROWS)]
 
 
 async def one_queue(asked: HttpRequest) -> HttpAnswer:
@@ -230,7 +277,7 @@ async def bindings(asked: HttpRequest) -> HttpAnswer:
         destination=asked["queue"],
         to_exchange=False,
     )
-    return ok(listed(asked, [fields.binding(row) for row in rows]))
+    return await listing(asked, rows, fields.binding)
 
 
 async def act(asked: HttpRequest) -> HttpAnswer:

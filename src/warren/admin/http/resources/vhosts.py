@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from warren.admin.http import fields
 from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok, put
 from warren.admin.http.asked import HttpRequest, Resource
 from warren.admin.http.errors import Problem, bad_request, problem
-from warren.admin.http.paging import listed, narrowed_one
+from warren.admin.http.paging import listing, narrowed_one
 from warren.admin.http.ranges import Ranges
 from warren.admin.http.resources.access import tags_of
 from warren.admin.service import details, permissions, status, vhosts
+from warren.admin.service.definitions import EVERYTHING
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
-
-EVERYTHING = ".*"
 
 
 async def all_vhosts(asked: HttpRequest) -> HttpAnswer:
     """The vhosts that are shown to the user."""
     ranges = Ranges(asked.query)
     rows = await details.vhost_details(asked.service, asked.caller, spans=ranges.spans)
-    return ok(listed(asked, [fields.vhost(row, ranges) for row in rows]))
+    return await listing(asked, rows, partial(fields.vhost, ranges=ranges))
 
 
 async def one_vhost(asked: HttpRequest) -> HttpAnswer:

@@ -19,11 +19,13 @@ from warren.admin.service.metrics.families import (
     RAFT_MORE,
 )
 from warren.admin.service.metrics.samples import SampleTable, escaped, labelled
+from warren.admin.service.node_figures import tally_of
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
 from warren.admin.service.statistics import counters_of
 from warren.metadata.tables import ExchangeRecord, QueueRecord, queues_of
 from warren.node.cluster.queue_members import Standing
+from warren.node.queue_tally import QueueTally
 from warren.queues.queue import Queue
 from warren.queues.traffic import PublishedTraffic, ServedTraffic
 
@@ -81,6 +83,12 @@ class QueueReadings:
 async def queues(service: AdminService, each: bool, wanted: Wanted = ALL) -> QueueReadings:
     """Read the queues that this node leads, so that the nodes of a cluster can be added up."""
     found = QueueReadings(each)
+    if not each and wanted == ALL:
+        tally = await tally_of(service, list(service.machine.vhosts), delays=False)
+        found.count = int(tally.count)
+        if found.count:
+            found.rows.add("", tallied(tally))
+        return found
     own = service.own_name
     slices = Slices()
     async for record in queue_records(service, wanted):
@@ -139,6 +147,14 @@ def queue_values(queue: Queue) -> tuple[int, ...]:
         size - ready_size,
         *delivery,
     )
+
+
+def tallied(tally: QueueTally) -> tuple[int, ...]:
+    """What many queues have together, in the same columns: what was delivered is not among it."""
+    ready, held = int(tally.ready), int(tally.held)
+    size, ready_size = int(tally.bytes), int(tally.ready_bytes)
+    lengths = (ready, held, ready + held, int(tally.consumers))
+    return (*lengths, size, ready_size, size - ready_size, *(0,) * len(QUEUE_DELIVERY.families))
 
 
 def queue_labels(record: QueueRecord) -> str:
