@@ -18,7 +18,7 @@ that the source has in its column `offset`. With `explode`, it is about the one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
@@ -352,7 +352,7 @@ def _check_runs(first: Any, count: Any, step: Any) -> None:
         raise FeedError("a block is damaged: rows are about messages that cannot be")
 
 
-def _text_of(texts: list[str], places: Any) -> Any:
+def _text_of(texts: Sequence[str | None], places: Any) -> Any:
     """Texts, by the places that rows have of them.
 
     Raises:
@@ -372,7 +372,7 @@ def _named_in(texts: list[str], places: Any) -> Any:
     """The events that texts name, by the places of texts that rows have."""
     import json
 
-    names = []
+    names: list[str | None] = []
     for text in texts[2:]:
         try:
             said = json.loads(text)
