@@ -305,7 +305,7 @@ def _batch(
         happened = pc.coalesce(happened, _named_in(texts, text))
     has_bytes = pc.equal(kinds, PUBLISHED)
     places = pc.subtract(pc.cumulative_sum(has_bytes.cast(pa.int64())), 1)
-    sizes = told["bytes"].take(pc.if_else(has_bytes, places, pa.scalar(None, pa.int64())))
+    sizes = lacking(told["bytes"]).take(pc.if_else(has_bytes, places, pa.scalar(None, pa.int64())))
     why = pa.array([REASONS.get(each) for each in range(256)], pa.string()).take(told["reason"])
     of_all = pa.repeat(pa.scalar(0, pa.int64()), rows)
     none = pa.scalar(None, pa.int64())
