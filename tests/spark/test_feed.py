@@ -8,6 +8,7 @@ import pytest
 
 from warren.queues.feed_block import (
     ACKED,
+    DELIVERED,
     DROPPED,
     LIFE_CYCLE,
     MAGIC,
@@ -61,6 +62,20 @@ def test_columns_are_as_wide_as_what_they_say(spread: int) -> None:
     if spread < 1 << 32:
         one_each = [row["offset"] for row in feed.table([value], explode=True).to_pylist()]
         assert one_each == [5, 9, 13, *(5 + spread + ahead for ahead in (0, 4, 8))]
+
+
+def test_rows_of_many_consumers_take_some_eight_bytes() -> None:
+    """50 ms of 50 consumers with a message each in a millisecond, as docs/performance.md says."""
+    block = FeedBlock("/", "n@h")
+    place = block.queue("q", 9)
+    consumers = [block.consumer((7 << 40) + each) for each in range(50)]
+    for ms in range(50):
+        for nth, who in enumerate(consumers):
+            first = 10_000_000 + 50 * ms + nth
+            time_ms = 1_800_000_000_000 + ms
+            for event in (DELIVERED, ACKED):
+                block.row(event, NO_REASON, time_ms, place, first, 1, 1, NONE, who, NONE)
+    assert len(block.encode(1, 1, 0)) < 8 * 5_000
 
 
 def test_damaged_blocks_are_refused_and_do_not_take_memory() -> None:
