@@ -494,6 +494,7 @@ def test_names_of_queues_count_for_what_waits() -> None:
     writer = pair.a.queue("q").feed.writer
     for number in range(20_000):
         QueueFeed(writer, f"{number}".ljust(255, "."), number + 1).published(0, 1, 1, 1)
+        assert writer.due or number < feeds.OPEN_RUNS_ENOUGH
     asked(pair, "enable_feed", vhost="/")
     (most, *_) = sorted(blocks(client), key=len, reverse=True)
     batch = decode(most)

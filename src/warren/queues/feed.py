@@ -51,8 +51,11 @@ BLOCK_ROWS: Final = 8_192
 BLOCK_TEXT_BYTES: Final = 65_536
 """One with texts and names that take so much is, too."""
 
+OPEN_RUNS_ENOUGH: Final = 2_048
+"""A block is due, too, when so many rows still grow: each may be of a queue with a long name."""
+
 OPEN_RUNS_MAX: Final = 8_192
-"""So many rows may still grow: to write them all takes about a millisecond."""
+"""No more of them do, however long a block cannot go: to close them all takes some milliseconds."""
 
 ROWS_MAX: Final = 65_536
 """While a block cannot go to its queue, rows past so many are left out: 5.2 MB."""
@@ -183,9 +186,10 @@ class FeedWriter:
             return
         if len(self._open) >= OPEN_RUNS_MAX:
             self._close_runs()
-            self._due()
         run.noted = True
         self._open.append(run)
+        if len(self._open) >= OPEN_RUNS_ENOUGH:
+            self._due()
         if not self._begun:
             self._begin()
 
