@@ -1,7 +1,7 @@
 """Takes in the fixtures of the tests that speak to a broker over a socket.
 
-The oracle is a RabbitMQ 4.3, and Warren is set up like one where it can be. Both trace their default
-vhost for `scenarios_tracing.py`; where nothing is bound to the firehose, that changes nothing.
+The oracle is a RabbitMQ 4.3, and Warren is set up like one where it can be. Both trace their
+default vhost for `scenarios_tracing.py`; where nothing is bound to the firehose, none of it shows.
 """
 
 from __future__ import annotations
