@@ -419,7 +419,7 @@ class Importing:
 
         Args:
             user: Who may do everything in vhosts that are new, unless definitions say otherwise;
-                empty for nobody.
+                empty for none of them.
         """
         self._service = service
         self._user = user
