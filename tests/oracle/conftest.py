@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.broker import Broker, free_port
-from warren.admin.cli.tools.session import FOLDER_VARIABLE
+from warren.admin.cli.asking import FOLDER_VARIABLE
 
 LIKE_THE_ORACLE = ("--set", "quorum_queue.compat=4.3")
 TRACE_ON = "from warren.admin.cli.tools.main import main; main('rabbitmqctl', ['trace_on'])"
