@@ -141,6 +141,15 @@ class ClusterDurabilityChecker(Checker):
         super().__init__(world)
         self._world = world
         self._settling: dict[tuple[str, str], Settling] = {}
+        self._ahead: set[tuple[Message, str]] = set()
+        """Messages that may be in the log of a queue before settlements that came before them."""
+
+    def handed(self, messages: list[Message]) -> None:
+        """A node has messages; where it keeps settlements for a moment they may go first."""
+        for message in messages:
+            for copy in message.copies:
+                if self._world.sites[message.site].keeps_settlements(copy.queue.name):
+                    self._ahead.add((message, copy.queue.name))
 
     def settled_through(self, site: str, turn: int, copy: Copy) -> None:
         """A node has taken a settlement."""
@@ -151,7 +160,8 @@ class ClusterDurabilityChecker(Checker):
         site = message.site
         for copy in message.copies:
             known = self._settling.get((site, copy.queue.name))
-            if known is not None and not copy.queue.single:
+            ahead = (message, copy.queue.name) in self._ahead
+            if known is not None and not copy.queue.single and not ahead:
                 known.keep(message.turn)
 
     def over(self, site: str, queue: str) -> None:

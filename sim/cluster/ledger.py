@@ -43,6 +43,7 @@ from warren.node.store import METADATA_GROUP
 from warren.queues.fifo import commands as commands_of_queues
 from warren.queues.fifo.config import NOT_SET_UP
 from warren.queues.fifo.machine import Fifo
+from warren.raft.state import LEADER, State
 from warren.replication.machine import Machine
 from warren.replication.member import Member
 from warren.replication.observer import Observer
@@ -244,10 +245,13 @@ class Group:
 
 @final
 class Seen:
-    """How far one process's member has been looked at: what it applied, and its log's end."""
+    """How far one process's member has been looked at: what it applied, and its log's end; its
+    state, and the last term in which it led."""
 
     def __init__(self, member: Member) -> None:
         self.member = member
+        self.state: State | None = None
+        self.led = -1
         self.applied = -1
         self.last = int(member.log.last_index)
         ahead = member._entries
@@ -302,26 +306,32 @@ class Ledger:
         node = site.node
         assert node is not None
         seen = self._seen[site.name]
-        self._vouching.watch(site)
+        if site.rotten:
+            self._vouching.rots(site)
         for group_id, member in node.cluster.members.items():
             known = seen.get(group_id)
             if known is None or known.member is not member:
                 known = Seen(member)
                 seen[group_id] = known
-            raft = member.raft
-            if raft.is_leader:
-                self._leads(site, group_id, int(raft.term))
-            last = int(member.log.last_index)
+            state = member.raft.state
+            if known.state is not state:
+                known.state = state
+                self._vouching.found(site, int(group_id), state)
+            leads = state.role == LEADER
+            if leads and state.term != known.led:
+                known.led = int(state.term)
+                self._leads(site, group_id, known.led)
+            last = member.log.last_index
             if last != known.last:
                 for index in range(known.last + 1, last + 1):
                     batch = member.log.recent(index)
                     if batch is not None:
                         # It may have left memory when it is applied.
                         known.pending[index] = batch
-                if raft.is_leader and group_id != METADATA_GROUP:
-                    self._appended(group_id, known.last + 1, last, int(raft.term))
+                if leads and group_id != METADATA_GROUP:
+                    self._appended(group_id, known.last + 1, last, int(state.term))
                 known.last = last
-            applied = int(member.applied_index)
+            applied = member.applied_index
             if applied != known.applied:
                 self._applied(site, node, member, known, applied)
                 known.applied = applied

@@ -28,6 +28,7 @@ from warren.ports import PeerHello
 from warren.protocols.broker import Settings
 from warren.protocols.peer import refusal as codes
 from warren.protocols.peer.hello import LIVES_MAX
+from warren.queues.quorum import QuorumQueue
 
 if TYPE_CHECKING:
     from sim.cluster.world import ClusterWorld
@@ -139,6 +140,12 @@ class Site:
     def holds_queues(self) -> bool:
         """Whether the node has a copy of any queue."""
         return self.node is not None and len(self.node.queues.logged) > 0
+
+    def keeps_settlements(self, queue: str) -> bool:
+        """Whether the node may log what comes now before what was settled in a queue."""
+        node = self.node
+        known = None if node is None else node.queues.find("/", queue)
+        return isinstance(known, QuorumQueue) and known._pending_commands
 
     # --- events ---------------------------------------------------------------------------------
 

@@ -109,19 +109,17 @@ class Vouching:
         if not has(state, index, term):
             raise Violation(f"{who} lost entry {index} of term {term}, which it had on disk")
 
-    def watch(self, site: Site) -> None:
-        """An event was handled by a node."""
-        node = site.node
-        assert node is not None
-        if site.rotten:
-            # A copy that is damaged may go while its node lives.
-            self._rotten.add(site.name)
-        for group_id, member in node.cluster.members.items():
-            states = self._states.setdefault(int(group_id), {})
-            before, state = states.get(site.name), member.raft.state
-            if site.rotten and before is not None and before.incarnation != state.incarnation:
-                self._replaced.setdefault(int(group_id), []).append((site.name, before))
-            states[site.name] = state
+    def rots(self, site: Site) -> None:
+        """The disk of a machine is damaged: a copy may go while its node lives."""
+        self._rotten.add(site.name)
+
+    def found(self, site: Site, group_id: int, state: State) -> None:
+        """A node has a copy of a group, which it had not when it was looked at last."""
+        states = self._states.setdefault(group_id, {})
+        before = states.get(site.name)
+        if site.rotten and before is not None and before.incarnation != state.incarnation:
+            self._replaced.setdefault(group_id, []).append((site.name, before))
+        states[site.name] = state
 
     def check_committed(self, group_id: int, index: int, term: int) -> None:
         """An entry is seen to be committed.
