@@ -126,6 +126,7 @@ EXCHANGES := $(EXCHANGES),rabbitmq_recent_history_exchange
 oracle:
 	@tools/prepare process
 	@PLUGINS=$(EXCHANGES) BASE=5780 bench/peer rabbit start
+	@BASE=5780 bench/peer rabbit ctl 1 trace_on >/dev/null
 	@.venv/bin/python tools/oracle.py $(if $(RECORD),record,stale) 127.0.0.1:5781 $(ONLY); \
 	status=$$?; BASE=5780 bench/peer rabbit stop; exit $$status
 	@.venv/bin/python tools/oracle.py warren $(ONLY)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.ctl.play import in_process
+from warren.admin.cli.asking import FOLDER_VARIABLE
 from warren.admin.cli.tools.command import (
     COMMANDS,
     AmqpTable,
@@ -20,7 +21,7 @@ from warren.admin.cli.tools.command import (
 )
 from warren.admin.cli.tools.main import of_tool
 from warren.admin.cli.tools.server import server_words
-from warren.admin.cli.tools.session import FOLDER_VARIABLE, NODE_VARIABLE
+from warren.admin.cli.tools.session import NODE_VARIABLE
 from warren.admin.cli.tools.showing import FORMATTERS, shown
 
 TOOLS = (

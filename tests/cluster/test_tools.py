@@ -14,7 +14,8 @@ import pytest
 from tests.clients.support import eventually
 from tests.cluster.nodes import WAIT_S, Cluster, Node, declare, seen_by
 from tests.ctl.play import in_process
-from warren.admin.cli.tools.session import FOLDER_VARIABLE, NODE_VARIABLE
+from warren.admin.cli.asking import FOLDER_VARIABLE
+from warren.admin.cli.tools.session import NODE_VARIABLE
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -11,10 +12,14 @@ import pika
 import pytest
 
 from tests.clients.support import eventually
+from tests.conftest import ROOT
 from tests.ctl.play import in_process
 from tests.support.broker import HOST, Broker, free_port
 from tests.support.patience import patient
-from warren.admin.cli.tools.session import FOLDER_VARIABLE, NODE_VARIABLE
+from warren.__main__ import main
+from warren.admin.cli import client
+from warren.admin.cli.asking import FOLDER_VARIABLE
+from warren.admin.cli.tools.session import NODE_VARIABLE
 
 pytestmark = pytest.mark.process
 WAIT_S = patient(20.0)
@@ -180,3 +185,35 @@ def test_a_level_of_the_log_counts_at_once(broker: Broker) -> None:
     said("rabbitmqctl set_log_level info")
     channel_of(broker).connection.close()
     eventually(lambda: comings() > told, WAIT_S)
+
+
+def test_the_first_hour_is_as_written(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands of docs/first-hour.md, but for the first, which names a checkout's folders."""
+    monkeypatch.setattr(client, "URI", broker.url)
+    text = (ROOT / "docs" / "first-hour.md").read_text("utf-8")
+    blocks = re.findall(r"^ *```\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    assert lines[0].startswith("export ") and FOLDER_VARIABLE in lines[0] and len(lines) >= 8
+    for line in lines[1:]:
+        tool, *words = shlex.split(line)
+        if tool == "warren":
+            assert main(words) == 0, line
+        else:
+            said(line)
+    assert "three carrots" in capsys.readouterr().out
+    assert rows("rabbitmqctl list_permissions -p shop")[-1]["user"] == "clerk"
+    said("rabbitmqctl delete_vhost shop")
+    said("rabbitmqctl delete_user clerk")
+
+
+def test_a_data_directory_that_is_none_is_said(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as changed:
+        changed.delenv(NODE_VARIABLE)
+        changed.setenv(FOLDER_VARIABLE, __file__)
+        assert "Not a directory" in said("rabbitmqctl list_queues", 69)
+        assert main(["status"]) == 2
+    assert "Not a directory" in capsys.readouterr().err

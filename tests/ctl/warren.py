@@ -11,7 +11,8 @@ from tests.ctl.normal import Said
 from tests.ctl.play import GIVEN, NODE_NAME, in_process, play
 from tests.support.broker import Broker, free_port
 from warren import __version__
-from warren.admin.cli.tools.session import FOLDER_VARIABLE, NODE_VARIABLE
+from warren.admin.cli.asking import FOLDER_VARIABLE
+from warren.admin.cli.tools.session import NODE_VARIABLE
 
 
 @contextmanager

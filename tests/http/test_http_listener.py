@@ -181,6 +181,18 @@ def test_what_is_no_utf8_is_refused(peer: Peer) -> None:
     assert peer.raw(Ask("GET", "/queues?page=1&name=%FF&use_regex=true"))[0] == 200
 
 
+def test_a_refused_login_is_one_line_of_the_log(peer: Peer, _http_broker: Broker) -> None:
+    """Who it was and why, whatever they call themselves, and never with what secret."""
+    said = "HTTP access denied: user 'no\\none' - invalid credentials"
+    deadline = time.monotonic() + patient(10.0)
+    while said not in _http_broker.log_text():
+        assert time.monotonic() < deadline
+        # Of many warnings in a second, some are only counted.
+        assert peer.raw(Ask("GET", "/whoami", user="no\none:s3cret"))[0] == 401
+        time.sleep(0.05)
+    assert "s3cret" not in _http_broker.log_text()
+
+
 def test_many_queues_are_answered_in_parts(peer: Peer) -> None:
     """A long list has no length in its head, and is whole; a page of it is what was asked for."""
     vhost = "/vhosts/many"

@@ -258,3 +258,13 @@ def test_what_operators_do_is_told_of_as_by_rabbitmq() -> None:
     step("ctl set_vhost_limits", asking(LOCAL, "set_vhost_limits", vhost="cv", definition=two))
     step("ctl clear_vhost_limits", asking(LOCAL, "clear_vhost_limits", vhost="cv"))
     step("ctl delete_user", asking(LOCAL, "delete_user", name=name))
+
+
+def test_maintenance_is_told_of_as_by_rabbitmq() -> None:
+    script = Script()
+    for name in ("drain", "revive"):
+        script.ask(LOCAL, name)
+    # The one that watched was let go, too.
+    script.watcher = script.pair.a.client()
+    found = [event for event in told(script.watcher) if event[0].startswith("maintenance.")]
+    assert found == [(key, headers) for key, headers in RECORDED["drain and revive"]]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from warren.server.client_log import LINES_BURST, LINES_PER_SECOND, ClientLog
+from warren.server.client_log import LINES_BURST, LINES_PER_SECOND, ClientLog, LineFormatter
 
 
 class Client:
@@ -75,3 +75,13 @@ def test_a_client_that_is_lost(caplog: pytest.LogCaptureFixture) -> None:
         "closing AMQP connection 10.0.0.7:1 (vhost '/', user 'app', after 4 s): "
         "client unexpectedly closed TCP connection"
     )
+
+
+def test_a_message_is_one_line_whatever_a_client_calls_itself() -> None:
+    hostile = "login refused for user 'x\n2026-01-01 [INFO] forged\x1b[2J\u202e'"
+    record = logging.LogRecord("n", logging.WARNING, "f", 1, "%s", (hostile,), None)
+    line = LineFormatter("[%(levelname)s] %(message)s").format(record)
+    assert line.startswith("[WARNING] login refused") and line.isprintable()
+    assert "x\\n2026-01-01" in line
+    record.exc_info = (ValueError, ValueError("why"), None)
+    assert LineFormatter("%(message)s").format(record).splitlines()[1:] == ["ValueError: why"]

@@ -61,12 +61,15 @@ class Channel(Sink):
         number: Its number on the connection.
         returned: Mandatory messages that came back; the owner takes them out.
         error: Why the channel is closed; None while it is open.
+        unread_max: How many deliveries may wait for `receive`; 0 for no bound. A broker that sends
+            more, beyond what `qos` asks for, is given up.
     """
 
     def __init__(self, link: Link, number: int) -> None:
         self.number: int = number
         self.returned: list[Returned] = []
         self.error: BaseException | None = None
+        self.unread_max: int = 0
         self._link = link
         self._replies: deque[Method] = deque()
         self._reply_properties = b""
@@ -512,6 +515,10 @@ class Channel(Sink):
     def _take_content(self, method: Method, properties: bytes, body: bytes) -> None:
         """A method came, and its content is whole."""
         if isinstance(method, spec.BasicDeliver):
+            if self.unread_max > 0 and len(self._deliveries) >= self.unread_max:
+                raise ConnectionException(
+                    506, f"the broker delivers more than the {self.unread_max} messages asked for"
+                )
             self._deliveries.append(
                 Delivery(
                     method.consumer_tag,

@@ -8,6 +8,7 @@ from typing import final
 from mypy_extensions import i64, mypyc_attr
 
 from warren.message.properties import MessageProperties
+from warren.wire.amqp091.table import Table
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -86,3 +87,16 @@ class NewMessage(Envelope):
     def size(self) -> i64:
         """How many bytes its body has; it is no record yet."""
         return len(self._body)
+
+
+def redelivery_headers(acquired: i64, failed: i64) -> Table:
+    """Headers of a message that a quorum queue gives once more (POI-01).
+
+    Args:
+        acquired: How often it came back; 0 if that was in other queues alone.
+        failed: How often deliveries of it failed, also where it died before.
+    """
+    headers: Table = {"x-acquired-count": int(acquired if acquired > 0 else failed)}
+    if failed > 0:
+        headers["x-delivery-count"] = int(failed)
+    return headers

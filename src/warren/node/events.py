@@ -268,6 +268,15 @@ class NodeEvents(Work):
         key = "alarm.set" if raised else "alarm.cleared"
         self.add(key, {"source": source, "node": self._node})
 
+    def drained(self) -> None:
+        """The node is put into maintenance: its clients have been let go."""
+        for key in ("maintenance.connections.closed", "maintenance.draining"):
+            self.add(key, {"reason": "node is being put into maintenance"})
+
+    def revived(self) -> None:
+        """Its maintenance is over."""
+        self.add("maintenance.revived", {})
+
     # Changes of the tables.
 
     def changed(self, command: commands.Command, outcome: Outcome, user: str) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 
+from warren.admin.cli.tools.terms import escaped
 from warren.protocols.amqp091.connection import Connection
 
 LINES_BURST = 100
@@ -59,6 +60,14 @@ class Budget:
         self.left = min(self._burst, self.left + self._per_second)
         counts, self.counts = self.counts, {}
         return counts
+
+
+class LineFormatter(logging.Formatter):
+    """Lays out one line for each message: what clients call themselves, or users, ends none."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Write a message with what moves the cursor escaped; a traceback follows it as it is."""
+        return escaped(super().formatMessage(record))
 
 
 class ClientLog:

@@ -19,6 +19,7 @@ from warren.queues.fifo.effects import Delivery, PollReply
 from warren.queues.links import Fetching
 from warren.queues.queue import Queue
 from warren.vhost.handle import VhostHandle
+from warren.vhost.tracing import Redeliveries
 
 
 @final
@@ -145,7 +146,8 @@ class Taker(Fetching):
         if handle is not None and handle.tracer.on:
             size = int(end - start).to_bytes(4, "little")
             record = batch.payload[start:end]
-            handle.trace_delivered(self.user, 0, queue.name, batch.flavour, record, size, again)
+            before = Redeliveries(delivery.acquired, failed, True, queue.type.shows_delivery_counts)
+            handle.trace_delivered(self.user, 0, queue.name, batch.flavour, record, size, before)
         self.taken = TakenMessage(message, again, delivery.acquired, failed, left)
         self._told()
 

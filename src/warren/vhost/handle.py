@@ -59,7 +59,7 @@ from warren.vhost.requests import (
 from warren.vhost.routes import REPLY_PREFIX, ReplyTarget, Route
 from warren.vhost.timeouts import overdue, timed_out
 from warren.vhost.topology_changes import Declaring, Deleting, TopologyChange
-from warren.vhost.tracing import DELIVERED, PUBLISHED, TracedRun, Tracer
+from warren.vhost.tracing import DELIVERED, PUBLISHED, Redeliveries, TracedRun, Tracer
 from warren.wire.amqp091.table import Table
 
 NAME_RANDOM_BYTES: Final = 16
@@ -303,7 +303,7 @@ class VhostHandle:
                 records,
                 lengths,
                 names,
-                False,
+                None,
             )
         )
 
@@ -315,7 +315,7 @@ class VhostHandle:
         flavour: i64,
         records: bytes,
         lengths: bytes,
-        redelivered: bool,
+        redeliveries: Redeliveries,
     ) -> None:
         """The same of messages that a queue gave to the client."""
         self._host.trace(
@@ -330,7 +330,7 @@ class VhostHandle:
                 records,
                 lengths,
                 [],
-                redelivered,
+                redeliveries,
             )
         )
 

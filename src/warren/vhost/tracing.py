@@ -15,7 +15,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.message.envelope import Envelope
+from warren.message.envelope import Envelope, redelivery_headers
 from warren.message.properties import MessageProperties
 from warren.wire.amqp091.table import SignedInt, Table, Value
 
@@ -40,6 +40,28 @@ class Tracer:
 
 
 @final
+class Redeliveries:
+    """How often messages that a client was given together were given before.
+
+    Attributes:
+        acquired: How often they came back.
+        failed: How often deliveries of them failed.
+        whole: Whether that counts those that failed where they died before; else each record does.
+        shown: Whether their headers say so, as those from quorum queues do (POI-01).
+    """
+
+    def __init__(self, acquired: i64, failed: i64, whole: bool, shown: bool) -> None:
+        self.acquired: i64 = acquired
+        self.failed: i64 = failed
+        self.whole: bool = whole
+        self.shown: bool = shown
+
+    def failed_of(self, message: Envelope) -> i64:
+        """How often deliveries of one of them failed."""
+        return self.failed if self.whole else self.failed + message.failures()
+
+
+@final
 class TracedRun:
     """Messages that passed together, and where.
 
@@ -51,7 +73,7 @@ class TracedRun:
         flavour: That of the records.
         records: They back to back, and their sizes as u32 little-endian in `lengths`.
         queues: Where published messages were routed.
-        redelivered: Whether those given were given before.
+        redeliveries: How often those given were given before; None of those published.
     """
 
     def __init__(
@@ -66,7 +88,7 @@ class TracedRun:
         records: bytes,
         lengths: bytes,
         queues: list[str],
-        redelivered: bool,
+        redeliveries: Redeliveries | None,
     ) -> None:
         self.vhost: str = vhost
         self.kind: str = kind
@@ -78,7 +100,7 @@ class TracedRun:
         self.records: bytes = records
         self.lengths: bytes = lengths
         self.queues: list[str] = queues
-        self.redelivered: bool = redelivered
+        self.redeliveries: Redeliveries | None = redeliveries
 
     def routing_key(self) -> str:
         """With what they are told of."""
@@ -87,14 +109,22 @@ class TracedRun:
     def headers(self, message: Envelope, node: str) -> Table:
         """What the headers say of one of them."""
         properties = message.properties()
+        shown = as_headers(properties)
         said: Table = {
             "exchange_name": message.exchange(),
             "routing_keys": _keys(message, properties.headers),
-            "properties": as_headers(properties),
+            "properties": shown,
             "node": node,
         }
-        if self.kind == DELIVERED:
-            said["redelivered"] = SignedInt(1 if self.redelivered else 0)
+        before = self.redeliveries
+        if before is not None:
+            failed = before.failed_of(message)
+            again = before.acquired + failed > 0
+            if again and before.shown:
+                headers = {} if properties.headers is None else dict(properties.headers)
+                headers.update(redelivery_headers(before.acquired, failed))
+                shown["headers"] = headers
+            said["redelivered"] = SignedInt(1 if again else 0)
         said["vhost"] = self.vhost
         said["connection"] = self.connection
         said["channel"] = SignedInt(self.channel)
@@ -141,7 +171,11 @@ def as_headers(found: MessageProperties) -> Table:
     timestamp_ms = found.timestamp_ms
     if timestamp_ms is not None:
         seconds = timestamp_ms // 1_000
-        table["timestamp"] = SignedInt(seconds) if seconds <= INT32_MAX else seconds
+        # In one expression, compiled code would make a plain integer of either.
+        if seconds <= INT32_MAX:
+            table["timestamp"] = SignedInt(seconds)
+        else:
+            table["timestamp"] = seconds
     _add_text(table, "type", found.type_)
     _add_text(table, "user_id", found.user_id)
     _add_text(table, "app_id", found.app_id)

@@ -21,6 +21,8 @@ from warren.errors import BrokerError, ConfigError
 from warren.protocols.peer.handshake import derive_key
 
 WAIT_SECONDS = 15.0
+FOLDER_VARIABLE = "WARREN_DATA_DIR"
+"""Names the data directory of the node to ask, where no option does."""
 
 
 class Contact(NamedTuple):
@@ -104,7 +106,7 @@ def find_node(words: argparse.Namespace) -> Contact:
     settings = config.build(
         [entry for entry in entries if entry.key.startswith("cluster.")],
         node_name=words.node_name,
-        data_dir=words.data_dir,
+        data_dir=words.data_dir or (None if words.node_name else os.environ.get(FOLDER_VARIABLE)),
     )
     folder = settings.data_dir
     if words.contact:
@@ -113,8 +115,8 @@ def find_node(words: argparse.Namespace) -> Contact:
         identity = read_identity(folder)
         if identity is None:
             raise ConfigError(
-                f"{folder} is not the data directory of a node: name one with --data-dir, or a "
-                "node's cluster listener with --contact"
+                f"{folder} is not the data directory of a node: name one with --data-dir or "
+                f"{FOLDER_VARIABLE}, or a node's cluster listener with --contact"
             )
         host, port = identity.address
         if not port:

@@ -17,7 +17,9 @@ import sys
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
+from warren.admin.cli.tools.terms import escaped
 from warren.admin.cli.words import Parser, checked, examples
+from warren.limits import SHORTSTR_BYTES_MAX
 
 if TYPE_CHECKING:
     from warren.client import Channel, Delivery
@@ -92,16 +94,17 @@ def run(words: argparse.Namespace) -> int:
             ):
                 move = Migration(queue, giving.channel(), taking.channel(), target.user, words.rate)
                 if words.dry_run:
-                    print(f"{queue}: {move.count()} messages")
+                    print(f"{escaped(queue)}: {move.count()} messages")
                 else:
-                    print(f"{queue}: moved {move.all()} messages")
+                    print(f"{escaped(queue)}: moved {move.all()} messages")
         except (AmqpError, NotMoved, OSError) as error:
             status = _complain(f"{queue}: {error}", 1)
     return status
 
 
 def _complain(text: str, status: int) -> int:
-    print(f"warren: {text}", file=sys.stderr)
+    # It may quote what a broker says, or a name.
+    print(f"warren: {escaped(text)}", file=sys.stderr)
     return status
 
 
@@ -121,7 +124,18 @@ def _named(words: argparse.Namespace, vhost: str) -> list[str]:
             raise NotMoved(f"{words.definitions}: no definitions: {error}") from None
     if not names:
         raise NotMoved("name queues, or --definitions")
+    for name in names:
+        if not isinstance(name, str) or not is_name(name):
+            raise NotMoved(f"{str(name)[:80]!r} is no name of a queue: a text of 1 to 255 bytes")
     return list(dict.fromkeys(names))
+
+
+def is_name(text: str) -> bool:
+    """Whether a queue can have this name."""
+    try:
+        return 0 < len(text.encode("utf-8", "surrogateescape")) <= SHORTSTR_BYTES_MAX
+    except UnicodeEncodeError:
+        return False
 
 
 class Migration:
@@ -138,6 +152,9 @@ class Migration:
         self._target = target
         self._user = user
         self._rate = rate
+        self._tag = 0
+        """That of the last message that came."""
+        source.unread_max = BATCH
 
     def count(self) -> int:
         """How many messages are ready at the source; the queue has to be at both."""
@@ -173,7 +190,8 @@ class Migration:
             now = given = monotonic()
             if now - told >= TELL_SECONDS:
                 told = now
-                print(f"{self._queue}: {self.moved} moved, {self.count()} wait", file=sys.stderr)
+                name, left = escaped(self._queue), self.count()
+                print(f"{name}: {self.moved} moved, {left} wait", file=sys.stderr)
             ahead = began + self.moved / self._rate - now if self._rate else 0.0
             if ahead > 0:
                 sleep(ahead)
@@ -183,6 +201,13 @@ class Migration:
     def _move(self, batch: list[Delivery]) -> None:
         """Have the target confirm messages, then acknowledge them."""
         target = self._target
+        for message in batch:
+            if message.delivery_tag <= self._tag:
+                raise NotMoved(
+                    f"the source gives delivery tag {message.delivery_tag} after {self._tag}; "
+                    f"{self.moved} messages were moved"
+                )
+            self._tag = message.delivery_tag
         for message in batch:
             properties = clean(message, self._user)
             target.publish("", self._queue, message.body, properties, mandatory=True)

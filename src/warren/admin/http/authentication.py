@@ -12,6 +12,8 @@ from warren.admin.service.logins import log_in, log_in_by_token
 from warren.admin.service.service import AdminService
 
 CHALLENGE = {"www-authenticate": 'Basic realm="RabbitMQ Management"'}
+SHOWN_CHARACTERS_MAX = 255
+"""Of a name that is no user's, so many are logged."""
 MAY_MANAGE = frozenset({*IMPLIED[MANAGEMENT], ADMINISTRATOR})
 
 
@@ -26,6 +28,7 @@ async def authenticate(service: AdminService, header: str | None, host: str) -> 
         Problem: It has none, or wrong ones; or the user has no tag that lets it manage anything.
     """
     scheme, _, rest = (header or "").partition(" ")
+    who = "a token"
     if scheme.lower() == "bearer" and service.node.tokens is not None:
         caller = log_in_by_token(service, rest.strip())
     elif header is None or not header.lower().startswith("basic"):
@@ -34,10 +37,14 @@ async def authenticate(service: AdminService, header: str | None, host: str) -> 
         credentials = _credentials(header)
         if credentials is None:
             raise Problem(HttpAnswer(400))
+        who = f"user '{credentials[0][:SHOWN_CHARACTERS_MAX]}'"
         caller = await log_in(service, *credentials, host)
     if caller is None:
+        service.node.log_warning(f"{host}: HTTP access denied: {who} - invalid credentials")
         raise Problem(problem(401, "not_authorized", "Not_Authorized"))
     if not caller.tags & MAY_MANAGE:
+        denied = f"user '{caller.name}' - {LACKING[MANAGEMENT]}"
+        service.node.log_warning(f"{host}: HTTP access denied: {denied}")
         raise Problem(problem(401, "not_authorised", LACKING[MANAGEMENT]))
     return caller
 

@@ -415,11 +415,11 @@ class Importing:
     """
 
     def __init__(self, service: AdminService, given: Given, user: str) -> None:
-        """Begin with nothing done.
+        """Take what is to be imported, and do nothing yet.
 
         Args:
             user: Who may do everything in vhosts that are new, unless definitions say otherwise;
-                empty for nobody.
+                empty for none of them.
         """
         self._service = service
         self._user = user

@@ -19,6 +19,8 @@ async def drain(service: AdminService, caller: Caller) -> None:
     """Take no more clients, close their connections, and give the lead of groups to others."""
     await service.host.set_maintenance(True)
     await close(service, list(of_users(service, anybody)), DRAINED)
+    if service.node.events.on():
+        service.node.events.drained()
     await service.host.hand_over()
 
 
@@ -26,6 +28,8 @@ async def drain(service: AdminService, caller: Caller) -> None:
 async def revive(service: AdminService, caller: Caller) -> None:
     """Take clients again."""
     await service.host.set_maintenance(False)
+    if service.node.events.on():
+        service.node.events.revived()
 
 
 @operation()

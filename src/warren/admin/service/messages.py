@@ -25,7 +25,7 @@ from warren.errors import (
     BrokerError,
     Refusal,
 )
-from warren.message.envelope import Envelope, NewMessage
+from warren.message.envelope import Envelope, NewMessage, redelivery_headers
 from warren.message.facts import MessageFacts
 from warren.message.flavours import AMQP091, made
 from warren.message.properties import MessageProperties
@@ -183,9 +183,7 @@ def shown(taken: TakenMessage, shows_counts: bool) -> Taken:
     properties = properties_of(message)
     if taken.redelivered and shows_counts:
         headers = properties.headers or {}
-        headers["x-acquired-count"] = int(taken.acquired if taken.acquired > 0 else taken.failed)
-        if taken.failed > 0:
-            headers["x-delivery-count"] = int(taken.failed)
+        headers.update(redelivery_headers(taken.acquired, taken.failed))
         properties = msgspec.structs.replace(properties, headers=headers)
     return Taken(
         exchange=message.exchange(),

@@ -47,6 +47,7 @@ from warren.queues.traffic import USES_MAX, QueueUse
 from warren.vhost.handle import VhostHandle
 from warren.vhost.requests import VhostRequest
 from warren.vhost.routes import Route
+from warren.vhost.tracing import Redeliveries
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.erlang_text import close_text
 from warren.wire.amqp091.errors import (
@@ -660,18 +661,18 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             self.send(spec.BasicCancel(link.tag, True))
 
     def link_traced(
-        self, link: ConsumerLink, records: bytes, lengths: bytes, redelivered: bool
+        self, link: ConsumerLink, records: bytes, lengths: bytes, redeliveries: Redeliveries
     ) -> None:
         """Tell of what a consumer was given."""
-        self.trace_delivered(link.queue, records, lengths, redelivered)
+        self.trace_delivered(link.queue, records, lengths, redeliveries)
 
     def trace_delivered(
-        self, queue: Queue, records: bytes, lengths: bytes, redelivered: bool
+        self, queue: Queue, records: bytes, lengths: bytes, redeliveries: Redeliveries
     ) -> None:
         """Tell of messages that a queue gave to the client, of a vhost that is traced."""
         name = self.connection.name()
         self.vhost.trace_delivered(
-            name, self.number, queue.name, AMQP091, records, lengths, redelivered
+            name, self.number, queue.name, AMQP091, records, lengths, redeliveries
         )
 
     def link_renumbered(self, link: ConsumerLink, before: i64) -> None:

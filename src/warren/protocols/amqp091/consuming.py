@@ -32,6 +32,7 @@ from warren.message.amqp091.record import (
     names_in,
     properties_of,
 )
+from warren.message.envelope import redelivery_headers
 from warren.message.flavours import AMQP091
 from warren.protocols.amqp091.converting import readable
 from warren.protocols.amqp091.unsettled import Unsettled
@@ -40,7 +41,7 @@ from warren.queues.fifo.effects import Delivery
 from warren.queues.links import Link
 from warren.queues.queue import Queue
 from warren.queues.traffic import QueueUse
-from warren.vhost.tracing import Tracer
+from warren.vhost.tracing import Redeliveries, Tracer
 from warren.wire.amqp091.table import Table
 
 BASIC_DELIVER: Final = 0x003C003C
@@ -147,9 +148,7 @@ class MessageFrames:
             acquired: How often it came back.
             failed: How often deliveries of it failed, also where it died before.
         """
-        counts: Table = {"x-acquired-count": int(acquired if acquired > 0 else failed)}
-        if failed > 0:
-            counts["x-delivery-count"] = int(failed)
+        counts = redelivery_headers(acquired, failed)
         properties = with_headers(properties_of(record, at), counts)
         body = at + 8 + i64(read_i32_be(record, at + 3))
         header = changed_content(record, at, body, properties)
@@ -381,8 +380,9 @@ class ConsumerLink(Link):
         for at in range(position, position + count):
             write_i32_le(lengths, i32(batch.length(at)))
         records = batch.payload[batch.offset(position) : batch.offset(position + count)]
-        again = delivery.acquired + delivery.failed > 0
-        owner.link_traced(self, records, lengths.getvalue(), again)
+        whole = facts_in(batch.facts) & FAILURES != 0
+        before = Redeliveries(delivery.acquired, delivery.failed, whole, self._shows_counts)
+        owner.link_traced(self, records, lengths.getvalue(), before)
 
     def _remember(self, envelope: bytes) -> None:
         """Prepare the parts of `basic.deliver` that do not change while the route does not."""
@@ -414,7 +414,7 @@ class LinkOwner:
 
     @abstractmethod
     def link_traced(
-        self, link: ConsumerLink, records: bytes, lengths: bytes, redelivered: bool
+        self, link: ConsumerLink, records: bytes, lengths: bytes, redeliveries: Redeliveries
     ) -> None:
         """The consumer was given messages, of a vhost that is traced."""
 

@@ -14,6 +14,7 @@ from warren.protocols.amqp091.converting import readable
 from warren.queues.fifo.effects import Delivery
 from warren.queues.links import Fetching
 from warren.queues.queue import Queue
+from warren.vhost.tracing import Redeliveries
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.errors import ChannelException
 from warren.wire.amqp091.frame import method_frame
@@ -99,7 +100,9 @@ class PollLink(Fetching):
         output.touch()
         if channel.frames.tracer.on:
             length = int(end - start).to_bytes(4, "little")
-            channel.trace_delivered(queue, record[start:end], length, again)
+            counted = queue.type.shows_delivery_counts
+            before = Redeliveries(delivery.acquired, failed, True, counted)
+            channel.trace_delivered(queue, record[start:end], length, before)
         channel.use_of(queue).got(again, self._no_ack)
         queue.delivered += 1
         if again:

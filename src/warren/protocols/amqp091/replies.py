@@ -20,6 +20,7 @@ from warren.protocols.amqp091.consuming import MessageFrames
 from warren.protocols.amqp091.unsettled import Unsettled
 from warren.vhost.handle import VhostHandle
 from warren.vhost.routes import REPLY_PREFIX, ReplyTarget
+from warren.vhost.tracing import Redeliveries
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
 
@@ -81,7 +82,7 @@ class DirectReplies(ReplyTarget):
                 AMQP091,
                 record,
                 len(record).to_bytes(4, "little"),
-                False,
+                Redeliveries(0, 0, True, False),
             )
         return True
 

@@ -56,6 +56,7 @@ from warren.admin.cli.tools.reading import ReadWords, check, read
 from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.showing import FORMATTERS, QUIET_FORMATTERS, shown
 from warren.admin.cli.tools.terms import harmless
+from warren.errors import BrokerError
 
 GROUPS: Final = (
     users,
@@ -145,8 +146,11 @@ def _run(tool: str, found: ReadWords) -> int:
                 f"Error (argument validation): formatter {formatter} is not known; it is one of "
                 f"{', '.join(FORMATTERS)}"
             )
-        session = ToolSession(tool, words)
-        return _do(tool, session, command, words, formatter)
+        return _do(tool, ToolSession(tool, words), command, words, formatter)
+    except BrokerError as error:
+        # Of a data directory that is none, for one.
+        _complain(f"Error:\n{error}")
+        return UNAVAILABLE
     except Failure as failure:
         _complain(f"Error:\n{failure.text}")
         return failure.code

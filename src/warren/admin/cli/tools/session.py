@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from warren.admin.cli.asking import Contact, ask, find_node
+from warren.admin.cli.asking import FOLDER_VARIABLE, Contact, ask, find_node
 from warren.admin.cli.tools.command import (
     DATA,
     DIAGNOSTICS,
@@ -33,7 +33,6 @@ from warren.config.peer_tls import why
 from warren.errors import NOT_FOUND, NOT_IMPLEMENTED, TIMED_OUT, BrokerError, ConfigError
 
 NODE_VARIABLE: Final = "RABBITMQ_NODENAME"
-FOLDER_VARIABLE: Final = "WARREN_DATA_DIR"
 CONTACT_VARIABLE: Final = "WARREN_CONTACT"
 SECRET_FILE_VARIABLE: Final = "WARREN_SECRET_FILE"
 CONFIG_VARIABLES: Final = ("WARREN_CONFIG", "RABBITMQ_CONFIG_FILE")
