@@ -10,7 +10,7 @@ JOBS ?= logical
 WAITING = $(if $(filter logical,$(JOBS)),$(shell expr 2 '*' `getconf _NPROCESSORS_ONLN`),$(JOBS))
 PIECES = not process and not spark
 # What looks at the source alone says the same of it compiled.
-FORM = tests/test_tidy.py tests/test_imports.py
+FORM = tests/test_tidy.py tests/test_imports.py tests/test_compiled.py
 SPARK = tests/spark
 
 export PYTHON
