@@ -73,7 +73,13 @@ class SidecarJob(Job):
 
 @final
 class CompactJob(Job):
-    """Writes what lives in some files to a new one."""
+    """Writes what lives in some files to a new one.
+
+    Attributes:
+        whole: Whether it came to the end.
+        product: The new file; None where nothing that lives was found, as in files that lack just
+            those messages since a disk was damaged.
+    """
 
     def __init__(
         self, compactor: Compactor, sources: list[LogFile], number: i64, copier: Copier
@@ -82,6 +88,7 @@ class CompactJob(Job):
         self.sources = sources
         self._number: i64 = number
         self.copier = copier
+        self.whole = False
         self.product: LogFile | None = None
 
     def run(self) -> None:
@@ -91,23 +98,22 @@ class CompactJob(Job):
         file = LogFile(self._number, path, handle)
         try:
             self.copier.run(file)
-            assert file.end > 0 or self.copier.cancelled, "what its owner calls live is there"
-            handle.sync()
-            file.closed = True
-            sidecar.store(disk, file, self._compactor.store.salt)
-            file.has_sidecar = True
-            disk.sync_directory(DIRECTORY)
+            self.whole = not self.copier.cancelled
+            if self.whole and file.end > 0:
+                handle.sync()
+                file.closed = True
+                sidecar.store(disk, file, self._compactor.store.salt)
+                file.has_sidecar = True
+                disk.sync_directory(DIRECTORY)
+                self.product = file
         except (OSError, CorruptRecord):
             handle.close()
             disk.remove(path)
             disk.remove(sidecar_path(self._number))
             raise
-        if self.copier.cancelled:
+        if self.product is None:
             handle.close()
             disk.remove(path)
-            disk.remove(sidecar_path(self._number))
-        else:
-            self.product = file
 
     def done(self, error: BaseException | None) -> None:
         self._compactor.copied(self, error)
@@ -542,7 +548,7 @@ class Compactor(FileKeeper):
         elif error is not None:
             if not lacks_space(error):
                 self.store.fail(error)
-        elif job.product is not None:
+        elif job.whole:
             self._begin_commit(job.sources, job.product)
 
     def _begin_commit(self, sources: list[LogFile], product: LogFile | None) -> None:
