@@ -5,9 +5,12 @@ DATA ?= data
 PORT ?= 5672
 PYTEST = .venv/bin/python -m pytest -n $(JOBS) --dist worksteal
 JOBS ?= logical
+# Tests with a broker wait much: for its start, for clients, for time to pass. So there are more of
+# them at a time than cores; `tests/support/patience.py` counts the workers.
+WAITING = $(if $(filter logical,$(JOBS)),$(shell expr 2 '*' `getconf _NPROCESSORS_ONLN`),$(JOBS))
 PIECES = not process and not spark
 # What looks at the source alone says the same of it compiled.
-FORM = tests/test_tidy.py tests/test_imports.py
+FORM = tests/test_tidy.py tests/test_imports.py tests/test_compiled.py
 SPARK = tests/spark
 
 export PYTHON
@@ -73,7 +76,7 @@ test-package:
 test-process:
 	@tools/prepare process
 	@echo '--- a real broker and its clients'
-	$(PYTEST) -q -m 'process and not spark' --ignore=$(SPARK)
+	$(PYTEST) -n $(WAITING) -q -m 'process and not spark' --ignore=$(SPARK)
 
 test-spark:
 	@tools/prepare spark

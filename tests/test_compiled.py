@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path("src/warren")
 OPEN = "mypyc_attr(allow_interpreted_subclasses=True)"
 
 
+@cache
 def compiled_parts() -> tuple[str, ...]:
     """`COMPILED` of setup.py: the rooms and modules that are compiled."""
     for node in ast.parse(Path("setup.py").read_text()).body:
@@ -18,6 +20,7 @@ def compiled_parts() -> tuple[str, ...]:
     raise AssertionError("setup.py names what is compiled")
 
 
+@cache
 def is_compiled(path: Path) -> bool:
     """Whether a module of the source is compiled."""
     return any(path == SOURCE / part or SOURCE / part in path.parents for part in compiled_parts())
@@ -42,6 +45,7 @@ def closed_bases(text: str) -> list[str]:
     return [f"{module}.{name}" for module, name in sorted(used) if is_closed(module, name)]
 
 
+@cache
 def is_closed(module: str, name: str) -> bool:
     """Whether a class is compiled, and says nothing of interpreted subclasses."""
     path = Path("src", *module.split(".")).with_suffix(".py")

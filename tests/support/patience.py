@@ -15,11 +15,12 @@ FACTOR_MAX = 12.0
 def patient(seconds: float) -> float:
     """Scale a bound, in seconds, that is ample on a machine with nothing else to do.
 
-    The factor follows the load that each processor has as this process begins;
-    `WARREN_PATIENCE` in the environment sets another.
+    The factor follows the load that each processor has as this process begins, or will have by the
+    workers of this run; `WARREN_PATIENCE` in the environment sets another.
     """
     chosen = os.environ.get("WARREN_PATIENCE")
     if chosen:
         return seconds * float(chosen)
-    load = 2.0 * os.getloadavg()[0] / (os.cpu_count() or 1)
-    return seconds * min(FACTOR_MAX, max(FACTOR_MIN, load))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    load = max(os.getloadavg()[0], workers) / (os.cpu_count() or 1)
+    return seconds * min(FACTOR_MAX, max(1.0, load) * FACTOR_MIN)
