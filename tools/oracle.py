@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.clients.raw import Closed
 from tests.oracle import recorded
-from tests.oracle.conftest import LIKE_THE_ORACLE, start_like_the_oracle
+from tests.oracle.conftest import LIKE_THE_ORACLE, trace
 from tests.oracle.recorded import Transcript, difference, play, play_at_once
 from tests.oracle.registry import Scenario, load
 from tests.oracle.verdict import verdict
@@ -74,8 +74,8 @@ def main() -> int:
         if broker is None:
             folder = tempfile.mkdtemp(prefix="warren-oracle-")
             like = list(LIKE_THE_ORACLE)
-            broker = Broker(free_port(), Path(folder) / "broker", options=like)
-            start_like_the_oracle(broker)
+            broker = Broker(free_port(), Path(folder) / "broker", options=like).start()
+            trace(broker)
         address = (broker.host, broker.port)
     else:
         host, _, port = words.pop(0).rpartition(":")

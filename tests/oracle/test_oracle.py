@@ -14,6 +14,17 @@ from tools.rules import read_rules
 
 SCENARIOS = load()
 STORED = recorded.read()
+TRACING = "tracing"
+"""The area of scripts that want a vhost traced."""
+
+
+def names_of(tracing: bool) -> list[str]:
+    """The scripts that are played one after the other."""
+    return sorted(
+        name
+        for name, each in SCENARIOS.items()
+        if not each.waits and (each.area == TRACING) == tracing
+    )
 
 
 def test_answers_and_scenarios_match() -> None:
@@ -30,9 +41,20 @@ def test_what_is_lacking_is_a_rule() -> None:
     assert not set(lacking) & set(DEVIATIONS)
 
 
-@pytest.mark.parametrize("name", sorted(n for n, each in SCENARIOS.items() if not each.waits))
+@pytest.mark.parametrize("name", names_of(tracing=False))
 def test_same_answers(name: str, amqp_address: tuple[str, int], is_warren: bool) -> None:
     """The transcript is the oracle's, but for what deviates on purpose; and that does deviate."""
+    compare(name, amqp_address, is_warren)
+
+
+@pytest.mark.parametrize("name", names_of(tracing=True))
+def test_same_traces(name: str, tracing_address: tuple[str, int], is_warren: bool) -> None:
+    """The same where messages that pass are told of."""
+    compare(name, tracing_address, is_warren)
+
+
+def compare(name: str, amqp_address: tuple[str, int], is_warren: bool) -> None:
+    """Play a script and compare what was said with what the oracle said."""
     scenario = SCENARIOS[name]
     got = play(scenario, amqp_address, lacking=is_warren and bool(scenario.lacking))
     diff = verdict(scenario, STORED[name], got) if is_warren else difference(STORED[name], got)
