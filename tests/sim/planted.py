@@ -329,10 +329,10 @@ PLANTED = {
     forgotten_live_run: Where(14),
     no_redelivered: Where(10),
     eager_redelivered: Where(
-        53, 150, (DEAF,), {"large_share": 0.1, "groups": False, "trouble_share": 0.01}
+        146, 150, (DEAF,), {"large_share": 0.1, "groups": False, "trouble_share": 0.01}
     ),
     spurious_return: Where(3),
-    spurious_nack: Where(3),
+    spurious_nack: Where(7),
     first_of_a_run: Where(10),
     snapshot_ahead: Where(6),
     surviving_transients: Where(3),

@@ -542,10 +542,10 @@ PLANTED = {
     confirms_at_submit: Where(4),
     stamps_by_wall: Where(1, 150, (CLOCK, TRANSFER)),
     damage_unheeded: Where(1, 250, (SPOIL, KILL, CUT)),
-    same_name: Where(1, 250, (WIPE, KILL, CUT)),
-    leases_by_wall: Where(42, 300, (CLOCK, TRANSFER, LOSE, KILL), LEASES),
+    same_name: Where(3, 250, (WIPE, KILL, CUT)),
+    leases_by_wall: Where(119, 300, (CLOCK, TRANSFER, LOSE, KILL), LEASES),
     lost_resend: Where(3, 100, (CUT, TRANSFER), QUORUM),
-    unchecked_sequence: Where(3, 150, (CUT, TRANSFER, KILL)),
+    unchecked_sequence: Where(2, 150, (CUT, TRANSFER, KILL)),
     open_sessions: Where(2, 120, (KILL, STOP), QUORUM | {"clients": 2}),
     reopened_sessions: Where(5, 150, (PARTITION, PAUSE), {"silence_us": 1_500_000}),
     ignored_truncation: Where(
@@ -576,26 +576,26 @@ PLANTED = {
         },
     ),
     added_restore: Where(
-        34,
+        4,
         200,
         (POWER, BLACKOUT, REPLACE),
         SMALL_FILES | {"groups": False, "clients": 2, "large_share": 0.1, "large_bytes": 9_000},
     ),
     raft_unheeded: Where(1, 400, (DAMAGE, POWER)),
     forgotten_pending: Where(),
-    what_is_gone_stays: Where(98, 250, (POWER, KILL, STOP), SMALL_FILES | {"clients": 2}),
+    what_is_gone_stays: Where(28, 250, (POWER, KILL, STOP), SMALL_FILES | {"clients": 2}),
     followers_hand_out_nothing: Where(4),
     unheard_restart: Where(2, 120, (KILL, STOP), QUORUM | {"clients": 2}),
     replays_closed: Where(),
     kept_by_the_gone: Where(1, 120, (KILL, POWER), QUORUM | {"clients": 3}),
-    returns_unmarked: Where(168, 60, (KILL, STOP), QUORUM | {"clients": 2}),
+    returns_unmarked: Where(2, 60, (KILL, STOP), QUORUM | {"clients": 2}),
     ready_after_a_part: Where(2, 150, (POWER, KILL, REPLACE), SMALL_FILES),
     snapshot_without_a_run: Where(60, 150, (POWER, KILL, REPLACE), SMALL_FILES),
     stale_get: Where(
         2, 150, (CUT, LOSE), QUORUM | {"clients": 3, "gap_us": 2_000, "jitter_us": 2_000}
     ),
     line_holds_on: Where(
-        2, 200, (CUT,), CLASSIC | {"clients": 3, "gap_us": 6_000, "fault_us": 30_000}
+        4, 200, (CUT,), CLASSIC | {"clients": 3, "gap_us": 6_000, "fault_us": 30_000}
     ),
     confirms_what_it_sends: Where(3),
     confirms_what_is_lost: Where(
@@ -616,7 +616,7 @@ PLANTED = {
     ),
     returns_out_of_order: Where(1, 150, (LOSE, CUT), CLASSIC | {"clients": 2}),
     eager_deletion: Where(
-        2,
+        3,
         400,
         (CUT, PARTITION),
         FAST

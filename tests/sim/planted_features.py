@@ -113,7 +113,7 @@ def shares_an_epoch() -> Undo:
 
 PLANTED: dict[Any, Where] = {
     untold: Where(1, 200, (LOSE,), TIMED),
-    untold_by_states: Where(1, 300, (CUT, LOSE), TIMED | STATES | {"group_size": 1, "size": 3}),
+    untold_by_states: Where(6, 300, (CUT, LOSE), TIMED | STATES | {"group_size": 1, "size": 3}),
     too_early: Where(1, 200, (LOSE,), TIMED | {"timeout_ms": 3_000}),
     several_active: Where(4, 200, (LOSE,), QUORUM | {"single_active": True, "timeout_ms": 0}),
     forgets_whose_turn: Where(

@@ -188,8 +188,8 @@ CLEARED = QUORUM | {"purges": True, "clear_share": 0.5, "most": -1, "letters": "
 LIVING = LETTERS | {"letters_ttl_ms": 0, "letters_lives": (2_000,), "letters_most": -1}
 
 PLANTED: dict[Any, Where] = {
-    expires_early: Where(2, 200, (LOSE,), LIVING),
-    expires_by_arrival_elsewhere: Where(1, 200, (LOSE,), LIVING),
+    expires_early: Where(1, 200, (LOSE,), LIVING),
+    expires_by_arrival_elsewhere: Where(3, 200, (LOSE,), LIVING),
     tells_another_reason: Where(1, 200, (LOSE,), LETTERS | {"letters_ttl_ms": 50}),
     one_too_many: Where(2, 200, (LOSE,), FULL),
     one_more_behind_a_snapshot: Where(1, 300, (KILL, POWER), FULL | {"wal_max_bytes": 8_192}),

@@ -101,4 +101,5 @@ def test_a_seed_replays_in_another_process() -> None:
         text=True,
         check=True,
     )
-    assert result.stdout.splitlines() == [*lines, "all was well"]
+    # What a node says of a client may take several lines.
+    assert result.stdout == "\n".join([*lines, "all was well", ""])

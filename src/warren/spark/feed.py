@@ -223,7 +223,7 @@ def _decode(value: bytes) -> pa.RecordBatch:
     narrow = list(NARROW.iter_unpack(value[HEAD.size : narrow_end]))
     if any(width not in WIDTHS for _, width in narrow):
         raise FeedError("a block is damaged: a column has a width that there is not")
-    reader = _Reader(value, narrow_end)
+    reader = _BlockReader(value, narrow_end)
     incarnations, lowest, consumers = (reader.numbers(8, count) for count in (queues, queues, ids))
     told = {
         name: reader.numbers(width, sized if name == "bytes" else rows, base)
@@ -233,7 +233,7 @@ def _decode(value: bytes) -> pa.RecordBatch:
     return _batch(said, queues, (life, number, left_out), told, incarnations, lowest, consumers)
 
 
-class _Reader:
+class _BlockReader:
     """The parts of a block, one after the other."""
 
     def __init__(self, value: bytes, at: int) -> None:
