@@ -537,7 +537,7 @@ FAST = {"gap_us": 2_000, "delay_us": 1_000, "jitter_us": 2_000}
 """Clients and network are."""
 
 PLANTED = {
-    unpersisted_vote: Where(),
+    unpersisted_vote: Where(2),
     early_apply: Where(),
     confirms_at_submit: Where(4),
     stamps_by_wall: Where(1, 150, (CLOCK, TRANSFER)),
