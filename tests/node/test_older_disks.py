@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sim.disk import SimDisk
 from tests.node.pair import Pair, Station, three_with_messages
+from warren.metadata.commands import NodeSeen
 from warren.node.store import METADATA_GROUP
 from warren.protocols.peer import refusal as codes
 from warren.wire.amqp091 import spec
@@ -191,6 +192,34 @@ def test_what_was_durable_is_known_after_a_restart_of_all() -> None:
     c.restore(backup)
     for station in (pair.a, pair.b, c):
         station.start()
+    begins_anew(pair, c, pair.a)
+
+
+def test_what_was_heard_counts_until_the_tables_say_so() -> None:
+    """One that leads has just begun to write down how far another had come, and meets it again."""
+    pair = three_with_messages(QUEUE, minds_seconds=True)
+    c = pair.stations["c"]
+    others = (pair.a, pair.b)
+    backup = c.backup()
+    pair.a.client().publish_confirmed(QUEUE, 20)
+    pair.settle(60)
+
+    def writes(station: Station) -> bool:
+        asked = station.node.store.submitted()
+        return any(isinstance(each.command, NodeSeen) for each in asked)
+
+    c.kill()
+    pair.until(lambda: any(map(writes, others)))
+    (other,) = (station for station in others if not writes(station))
+    pair.blocked = {(c.name, other.name), (other.name, c.name)}
+    for station in others:
+        station.hold_disk = True
+    c.restore(backup)
+    c.start()
+    pair.until(lambda: len(c.refusals) > 0)
+    for station in others:
+        station.hold_disk = False
+    pair.blocked = set()
     begins_anew(pair, c, pair.a)
 
 

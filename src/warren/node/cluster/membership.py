@@ -116,6 +116,8 @@ class Membership:
         self._said_ms: i64 = 0
         self._rounds: dict[str, tuple[bytes, int]] = {}
         """Lives of other nodes, and the newest round of the log that each said is durable."""
+        self._kept: dict[str, tuple[bytes, int]] = {}
+        """Those of them that this node has had logged, whether the tables say so yet or not."""
         self._contacts: list[str] = []
         """Nodes that may take this one in; the first one is being asked."""
 
@@ -218,8 +220,11 @@ class Membership:
         for name, record in self._metadata.nodes.items():
             heard = self._heard_round(name, record.nonce)
             if heard > record.round and self._cluster.detector.suspected(name):
-                self._rounds.pop(name)
-                self._store.submit(commands.NodeSeen(name, record.nonce, heard), None)
+                # What was heard counts on: that node may come again before the tables say so.
+                seen = (record.nonce, heard)
+                if self._kept.get(name) != seen:
+                    self._kept[name] = seen
+                    self._store.submit(commands.NodeSeen(name, record.nonce, heard), None)
 
     # --- joining --------------------------------------------------------------------------------
 
