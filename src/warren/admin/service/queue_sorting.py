@@ -150,12 +150,14 @@ async def _fitting(
     if len(vhosts) == 1 and not name:
         order = await service.queue_order.with_names(service.machine, vhosts[0])
         return order.records, order.names
-    records = [
-        record
-        for found in (await chosen_queues(service, vhosts, name, use_regex))[0]
-        for record in found
-    ]
-    return records, [(record.vhost, record.name) for record in records]
+    records: list[QueueRecord] = []
+    names: list[QueueName] = []
+    slices = Slices()
+    for found in (await chosen_queues(service, vhosts, name, use_regex))[0]:
+        async for at, end in slices.stretches(len(found)):
+            records += found[at:end]
+            names += [(record.vhost, record.name) for record in found[at:end]]
+    return records, names
 
 
 async def in_order(
