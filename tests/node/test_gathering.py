@@ -100,12 +100,7 @@ def test_settles_go_at_once_when_messages_wait_for_credit() -> None:
     for number in range(3):
         publisher.publish("q", b"%d" % number)
     for _ in range(20):
-        # All but time goes on.
-        for station in pair.stations.values():
-            station.executor.step()
-            pair.turn(station)
-        for key in list(pair.links):
-            pair.carry(*key)
+        pair.step_at_once()
         for each in (publisher, client):
             exchange(pair, each)
     assert len(client.messages) == 4
@@ -138,12 +133,7 @@ def test_messages_of_other_channels_go_before_settles() -> None:
         exchange(pair, client)
         publish(pair, publisher, 1)
         for _ in range(20):
-            # All but time goes on.
-            for station in pair.stations.values():
-                station.executor.step()
-                pair.turn(station)
-            for key in list(pair.links):
-                pair.carry(*key)
+            pair.step_at_once()
             for each in (publisher, client):
                 exchange(pair, each)
         assert publisher.acked == set(range(1, number + 2))
