@@ -130,6 +130,7 @@ SERVICE = BASE | {
 ADMIN_MAY_IMPORT: dict[str, set[str]] = {
     "service": SERVICE,
     "control": SERVICE,
+    "printable": set(),
     "http": BASE
     | {
         "metadata.arguments",
@@ -164,6 +165,7 @@ ADMIN_MAY_IMPORT: dict[str, set[str]] = {
         "spark.settling",
         "admin.cli",
         "admin.dialling",
+        "admin.printable",
         "admin.service.rows",
     },
 }

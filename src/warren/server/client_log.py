@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import logging
 
-from warren.admin.cli.tools.terms import escaped
+from warren.admin.printable import escaped
 from warren.protocols.amqp091.connection import Connection
 
+LINE_FORMAT = "%(asctime)s.%(msecs)03d [%(levelname)s] %(message)s"
+LINE_DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 LINES_BURST = 100
 """Lines that may be written at once."""
 LINES_PER_SECOND = 20

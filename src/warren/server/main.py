@@ -44,7 +44,7 @@ from warren.log.manifest import DIRECTORY, MANIFEST_PATH
 from warren.node.node import Node
 from warren.ports import Deaf, PeerHello
 from warren.protocols.peer.hello import ID_BYTES, LIVES_MAX, NO_CLUSTER
-from warren.server.client_log import ClientLog, LineFormatter
+from warren.server.client_log import LINE_DATE_FORMAT, LINE_FORMAT, ClientLog, LineFormatter
 from warren.server.clients import Reception
 from warren.server.definitions import load_definitions
 from warren.server.descriptors import shares
@@ -691,10 +691,6 @@ def what_to_do(data_dir: str, error: CorruptRecord) -> str:
     )
 
 
-LINE_FORMAT = "%(asctime)s.%(msecs)03d [%(levelname)s] %(message)s"
-LINE_DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
-
-
 def lock_data_directory(path: str) -> IO[str]:
     """Take the data directory for this process; keep the file open as long as it is used.
 
@@ -721,9 +717,9 @@ def lock_data_directory(path: str) -> IO[str]:
 
 def run(config: ServerConfig) -> int:
     """Run a broker until it is told to stop; returns the exit status."""
-    logging.basicConfig(level=config.log_level.upper(), stream=sys.stderr)
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(LineFormatter(LINE_FORMAT, LINE_DATE_FORMAT))
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter(LINE_FORMAT, LINE_DATE_FORMAT))
+    logging.basicConfig(level=config.log_level.upper(), handlers=[handler])
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from warren.admin.cli.client import complain
-from warren.admin.cli.tools.terms import escaped
 from warren.admin.cli.words import Parser, examples
+from warren.admin.printable import escaped
 
 HEAD: Final = ("vhost", "queue", "type", "incarnation", "ready", "unacked", "other", "damage")
 STATES: Final = ("ready", "unacked")

@@ -17,8 +17,8 @@ import sys
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
-from warren.admin.cli.tools.terms import escaped
 from warren.admin.cli.words import Parser, checked, examples
+from warren.admin.printable import escaped
 from warren.limits import SHORTSTR_BYTES_MAX
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from warren.admin.cli.archive import Teller
 from warren.admin.cli.client import URI, complain, parse_count
-from warren.admin.cli.tools.terms import escaped, harmless
 from warren.admin.cli.words import Parser, checked, examples
+from warren.admin.printable import escaped, harmless
 
 if TYPE_CHECKING:
     from warren.pipeline.layout import PipelineFolder

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from warren.admin.cli.tools.terms import escaped
 from warren.admin.cli.words import Parser, checked, examples
+from warren.admin.printable import escaped
 from warren.admin.service.rows import (
     LeaderCount,
     MemberChange,

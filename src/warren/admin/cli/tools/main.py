@@ -55,7 +55,7 @@ from warren.admin.cli.tools.command import (
 from warren.admin.cli.tools.reading import ReadWords, check, read
 from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.showing import FORMATTERS, QUIET_FORMATTERS, shown
-from warren.admin.cli.tools.terms import harmless
+from warren.admin.printable import harmless
 from warren.errors import BrokerError
 
 GROUPS: Final = (

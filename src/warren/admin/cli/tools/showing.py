@@ -11,14 +11,13 @@ from typing import Any, Final
 from warren.admin.cli.tools.command import AmqpTable, Atoms, Terms, ToolAnswer, ToolRows
 from warren.admin.cli.tools.terms import (
     binary,
-    escaped,
-    harmless,
     in_table,
     rows_as_terms,
     term,
     term_of_typed,
     typed,
 )
+from warren.admin.printable import escaped, harmless
 
 QUIET_FORMATTERS: Final = ("json", "csv", "json_stream")
 """Those for programs: nothing is said before what they show."""

@@ -6,23 +6,10 @@ import re
 from typing import Any, Final
 
 from warren.admin.cli.tools.command import AmqpTable, Atom, Atoms, Terms
+from warren.admin.printable import escaped
 
 BARE_ATOM: Final = re.compile(r"[a-z][a-zA-Z0-9_@]*")
 WIDTH: Final = 80
-
-
-def escaped(text: str) -> str:
-    """A text in which nothing moves the cursor or ends the line."""
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )
-
-
-def harmless(text: str) -> str:
-    """A text of several lines in which nothing else moves the cursor: names may be hostile."""
-    return "\n".join("\t".join(map(escaped, line.split("\t"))) for line in text.split("\n"))
 
 
 def amqp_type(value: Any) -> str:
