@@ -17,7 +17,7 @@ def is_long() -> bool:
 
 
 def examples(count: int) -> int:
-    """So many, or as many times more or less as the profile in force wants (`tests/conftest.py`)."""
+    """So many, or so many times as many as the profile in force wants (`tests/conftest.py`)."""
     return count * settings.default.max_examples // USUAL
 
 
