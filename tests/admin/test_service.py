@@ -140,6 +140,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "queue_page": {},
     "queue_lengths": {"column": "messages"},
     "queues_in_use": {},
+    "queues_seen": {},
     "some_queues": {"names": []},
     "queue_details": {"vhost": "v", "queue": "q"},
     "led_queue": {"vhost": "v", "queue": "q"},
@@ -230,7 +231,7 @@ READS_OF_ANYBODY = {
     *("connection_page", "channel_page"),
     *("close_connection", "list_feature_flags", "overview", "visible_policies"),
     *("visible_operator_policies", "visible_vhost_limits", "list_queue_details", "queue_page"),
-    *("queue_lengths", "queues_in_use", "some_queues"),
+    *("queue_lengths", "queues_in_use", "queues_seen", "some_queues"),
     *("exchange_details", "binding_details", "binding_page", "vhost_details"),
     *(name for name in ARGUMENTS if name.startswith("check_")),
 }

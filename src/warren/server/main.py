@@ -658,6 +658,7 @@ class Server(OperatorHost):
     async def _close(self) -> None:
         log.info("stopping")
         await self._listeners.close()
+        self._service.kept.stop()
         await self.hand_over()
         self.node.shut_down()
         self.node.turn()

@@ -108,6 +108,7 @@ OPERATIONS: dict[str, Operation[Any, Any]] = {
         details.queue_page,
         queue_sorting.queue_lengths,
         queue_sorting.queues_in_use,
+        queue_sorting.queues_seen,
         details.some_queues,
         details.queue_details,
         details.led_queue,

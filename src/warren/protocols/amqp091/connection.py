@@ -942,6 +942,10 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         facts.channels = len(self.channels)
         return facts
 
+    def channel_numbers(self) -> list[int]:
+        """The numbers of its channels."""
+        return list(self.channels)
+
     def channel_facts(self) -> list[ChannelFacts]:
         """What they are told of its channels."""
         return [channel.facts() for channel in self.channels.values()]
