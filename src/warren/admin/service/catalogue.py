@@ -166,7 +166,6 @@ OPERATIONS: dict[str, Operation[Any, Any]] = {
         nodes.enable_feature_flag,
         nodes.set_disk_free_limit,
         nodes.set_vm_memory_high_watermark,
-        nodes.rotate_logs,
         nodes.stop,
         parameters.set_parameter,
         parameters.clear_parameter,
