@@ -32,6 +32,7 @@ from pathlib import Path
 from bench.watched import BUSY, HOST, declare, processor_seconds, rank, started, traffic
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import PROTOCOL_HEADER, method_frame
+from warren.wire.amqp091.table import Table
 
 ELSEWHERE = "127.0.0.2"
 """Another address of this machine."""
@@ -39,7 +40,7 @@ SLOW = "slow"
 """A user whose hash is Argon2id."""
 PASSWORD = "a-long-secret"
 COLUMNS = "guesses a second | messages p50 ms | p99 | max | first login ms | node's CPU %"
-CAPABILITIES = {"capabilities": {"authentication_failure_close": True}}
+CAPABILITIES: Table = {"capabilities": {"authentication_failure_close": True}}
 
 
 def basic(user: str, password: str) -> dict[str, str]:

@@ -53,11 +53,13 @@ class ConnectionOrder:
         if here == self._seen:
             return self._ordered
         names: dict[ClientConnection, str] = {}
+        named: list[NamedConnection] = []
         slices = Slices()
         for connection in here:
-            names[connection] = self._names.get(connection) or name_of(connection.facts())
+            name = self._names.get(connection) or name_of(connection.facts())
+            names[connection] = name
+            named.append(NamedConnection(name, connection))
             await slices.breathe()
-        named = [NamedConnection(name, connection) for connection, name in names.items()]
         ordered = [each async for each in slices.in_order(named, _name)]
         self._seen, self._names, self._ordered = here, names, ordered
         asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget)

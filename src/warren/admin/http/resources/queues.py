@@ -90,7 +90,7 @@ async def _list(asked: HttpRequest, vhost: str | None) -> HttpAnswer:
             reverse=reverse,
         )
         page.check(found.total)
-        rows = columns_of(asked, [shape(each) for each in found.items])
+        rows = columns_of(asked, await Slices().each(found.items, shape))
         return ok(page.document(rows, found.filtered, found.total))
     if not page.number and not sort and not reverse:
         parts = details.list_queue_details(
@@ -145,7 +145,7 @@ async def _sorted(
         places = places[page.begin : page.begin + page.size]
     wanted = [names[place] for place in places]
     found = await details.some_queues(asked.service, asked.caller, names=wanted, spans=ranges.spans)
-    rows = columns_of(asked, [shape(each) for each in found])
+    rows = columns_of(asked, await Slices().each(found, shape))
     return ok(page.document(rows, len(names), total))
 
 
