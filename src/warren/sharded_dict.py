@@ -54,6 +54,14 @@ class ShardedDict(Generic[Key, Value]):
             found.extend(shard.values())
         return found
 
+    def lots(self) -> Iterator[list[Value]]:
+        """All that is there, in lots: of much, each is a small part, and taken when it is due.
+
+        What comes or goes between two of them may be among them or not.
+        """
+        for shard in self._shards:
+            yield list(shard.values())
+
     def keys(self) -> list[Key]:
         """All keys."""
         found: list[Key] = []

@@ -28,7 +28,6 @@ class Host(OperatorHost):
         stopped: The statuses with which it was to end.
         drained: Whether it is in maintenance.
         resets: Where it was to join each time it was to begin with nothing.
-        reopened: How often it was to write to its log's files anew.
     """
 
     def __init__(self, pair: Pair | None = None) -> None:
@@ -36,7 +35,6 @@ class Host(OperatorHost):
         self.handed_over = 0
         self.stopped: list[int] = []
         self.drained = False
-        self.reopened = 0
         self.files: list[CertificateFiles] = []
         self.resets: list[tuple[str, int] | None] = []
         self._pair = pair
@@ -101,9 +99,6 @@ class Host(OperatorHost):
 
     def stop(self, status: int) -> None:
         self.stopped.append(status)
-
-    def reopen_logs(self) -> None:
-        self.reopened += 1
 
     async def set_maintenance(self, drained: bool) -> None:
         self.drained = drained

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -20,8 +21,11 @@ import pytest
 
 from tests.admin.test_commands import said, warren
 from tests.clients.support import eventually
+from tests.conftest import ROOT
+from tests.ctl.play import in_process
 from tests.support.broker import HOST
 from tests.support.patience import patient
+from warren.admin.cli.asking import FOLDER_VARIABLE
 from warren.admin.cli.dev import CLUSTER_PORTS_ABOVE, DevNode, watch
 
 SECONDS_MAX = patient(30)
@@ -118,7 +122,35 @@ def cluster(tmp_path: Path) -> Iterator[DevCluster]:
     made.process.wait(SECONDS_MAX)
 
 
-def test_three_nodes_by_one_command(cluster: DevCluster) -> None:
+def first_hour(cluster: DevCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands of docs/first-hour.md about a cluster, with this one's ports and folder."""
+    text = (ROOT / "docs" / "first-hour.md").read_text("utf-8").partition("5. **A cluster")[2]
+    blocks = re.findall(r"^ *```\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    assert (
+        lines[0].startswith("export ") and f'{FOLDER_VARIABLE}="$PWD/warren-cluster/b"' in lines[0]
+    )
+    monkeypatch.setenv(FOLDER_VARIABLE, str(cluster.folder / "b"))
+    printed = ""
+    for line in lines[1:]:
+        tool, *words = shlex.split(line.replace(":5673", f":{cluster.port + 1}"))
+        if tool == "warren":
+            printed += said(warren(*words))
+        else:
+            assert in_process([tool, *words], "")[0] == 0, line
+    assert "key 'orders'" in printed
+    monkeypatch.delenv(FOLDER_VARIABLE)
+    # Each node has a web UI of its own, where the ports are free.
+    addresses = re.findall(
+        r"^  [abc]  http://localhost:(\d+)  web UI$", cluster.text(), re.MULTILINE
+    )
+    for port in addresses:
+        with socket.create_connection((HOST, int(port)), SECONDS_MAX):
+            pass
+    assert addresses, cluster.text()
+
+
+def test_three_nodes_by_one_command(cluster: DevCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """It comes up, works, says what is wrong when nodes die or leave, and ends by Ctrl-C."""
     cluster.says("Ctrl-C ends all.")
     pids = [cluster.pid(name) for name in "abc"]
@@ -143,6 +175,8 @@ def test_three_nodes_by_one_command(cluster: DevCluster) -> None:
         eventually(lambda name=name: counted(name), SECONDS_MAX)
     state = cluster.status("c")
     assert state["problem"] == "" and state["leader"]
+
+    first_hour(cluster, monkeypatch)
 
     # A node that left says so when it is started again, and ends.
     said(warren("cluster", "--data-dir", str(cluster.folder / "c"), "leave", "--force"))

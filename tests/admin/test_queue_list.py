@@ -190,8 +190,7 @@ def test_queues_in_use_and_idle_ones_are_one_order(
     rest = [place for place, rank in enumerate(ranks) if rank == idle and not place % 2]
 
     async def found() -> list[int]:
-        parts = [part async for part in in_order(ranked, rest, idle, reverse)]
-        return [place for part in parts for place in part]
+        return list(await in_order(ranked, rest, idle, reverse))
 
     everything = sorted(range(len(ranks)), key=ranks.__getitem__, reverse=reverse)
     assert asyncio.run(found()) == everything

@@ -103,6 +103,7 @@ rabbitmq-queues list_policies_with_classic_queue_mirroring
 rabbitmqctl eval '1 + 1.'
 rabbitmqctl list_hashes
 rabbitmqctl rename_cluster_node a b
+rabbitmqctl rotate_logs
 rabbitmq-queues force_checkpoint
 rabbitmq-queues stream_status q1
 rabbitmq-diagnostics erlang_version
@@ -114,9 +115,6 @@ rabbitmqctl list_vhosts name tags default_queue_type description
 """,
     "there is no exchange for the log": """
 rabbitmqctl list_exchanges
-""",
-    "the log's files are written anew, where RabbitMQ does nothing any more": """
-rabbitmqctl rotate_logs
 """,
     "there are no streams, which are among the types that RabbitMQ names": """
 rabbitmq-queues rebalance classic

@@ -63,7 +63,7 @@ MEASURED = {
     *("connected_at", "peer_port", "recv_oct", "send_oct", "recv_cnt", "send_cnt", "idle_since"),
     *("timestamp", "product_version", "product_name", "consumer_utilisation", "consumer_capacity"),
     *("message_bytes", "message_bytes_ready", "message_bytes_unacknowledged", "properties_key"),
-    *("sample", "avg", "avg_rate", "ok"),
+    *("sample", "avg", "avg_rate", "ok", "connection"),
     *("messages_details", "auth_attempts", "auth_attempts_failed", "auth_attempts_succeeded"),
 }
 """Keys whose values are told by their types."""

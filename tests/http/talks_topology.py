@@ -31,6 +31,11 @@ def get(
     return Ask("POST", f"/queues/h/{queue}/get", body)
 
 
+def told() -> Ask:
+    """A request that takes what the firehose has told of, once it has."""
+    return get("traces", mode="ack_requeue_false")._replace(until="payload")
+
+
 def policies(kind: str) -> list[Ask]:
     """Requests about policies of one kind."""
     path = f"/{kind}/h"
@@ -276,6 +281,44 @@ TALKS = [
             Ask("PUT", "/queues/h/q", {"durable": True}),
             Ask("PUT", "/exchanges/h/e", {"type": "topic"}),
             Ask("PUT", "/exchanges/h/f", {"type": "topic"}),
+        ),
+    ),
+    Talk(
+        "firehose",
+        [
+            publish("amq.default", "q", "first"),
+            told(),
+            publish("amq.default", "none"),
+            told(),
+            publish("e", "a.b", "AAH/", "base64", {
+                "content_type": "text/plain", "delivery_mode": 2, "priority": 3,
+                "correlation_id": "c", "expiration": "60000", "message_id": "m",
+                "timestamp": 17, "type": "t", "user_id": "guest", "app_id": "a",
+                "headers": {"n": 1, "s": "text", "l": [1, "two"], "CC": ["q"], "BCC": ["p"]},
+            }),
+            told(),
+            get("q", 1),
+            told(),
+            get("q", 1, "ack_requeue_false"),
+            told(),
+            get("q", 1, "reject_requeue_true"),
+            told(),
+            get("q", 2, "reject_requeue_false"),
+            told(),
+            get("q", 1),
+            Ask("GET", "/queues/h/traces?columns=name"),
+            get("traces", 10, "ack_requeue_false"),
+        ],
+        given=(
+            Ask("PUT", "/queues/h/q", {"durable": True}),
+            Ask("PUT", "/queues/h/traces", {"durable": True}),
+            Ask("PUT", "/exchanges/h/e", {"type": "topic"}),
+            Ask("POST", "/bindings/h/e/e/q/q", {"routing_key": "a.*"}),
+            *(
+                Ask("POST", "/bindings/h/e/amq.rabbitmq.trace/q/traces", {"routing_key": key})
+                for key in ("publish.#", "deliver.q")
+            ),
+            Ask("PUT", "/vhosts/h", {"tracing": True}),
         ),
     ),
     Talk(

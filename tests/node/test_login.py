@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from functools import partial
 
 import pytest
 
@@ -14,6 +15,14 @@ from warren.admin.service.caller import LOCAL
 from warren.errors import Refusal
 from warren.metadata.commands import SetPassword
 from warren.metadata.passwords import ARGON2, argon2_hash, password_matches
+from warren.node.logins import LoginCallback
+from warren.node.wrong_passwords import (
+    DELAY_MS_MAX,
+    FREE,
+    PACE_MS,
+    WrongPasswords,
+    network_of,
+)
 from warren.protocols.amqp091.connection import CLOSED, CLOSING, VERIFYING
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
@@ -142,6 +151,92 @@ def test_a_flood_of_passwords_is_not_looked_at_when_nobody_waits_any_more(
     assert seen == []
     pair.a.node._logins.patience_ms = 10_000
     assert pair.a.client(user="app", password="secret").opened
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="replaces functions of the node")
+def test_who_tries_many_passwords_keeps_nobody_else_waiting(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each address has one of its passwords looked at in turn."""
+    seen = counted(monkeypatch)
+    logins = pair.a.node._logins
+    told: list[str] = []
+    pair.a.hold_disk = True
+    for host, count in (("10.0.0.1", 20), ("10.0.0.2", 3), ("2001:db8::1", 1), ("2001:db8::2", 1)):
+        for number in range(count):
+            name = f"{host} {number}"
+            listener = LoginCallback(partial(told.append, name))
+            assert logins.wait("app", name.encode(), host, listener)
+    listener = LoginCallback(partial(told.append, "right"))
+    assert logins.wait("app", b"secret", "10.0.0.3", listener)
+    pair.a.hold_disk = False
+    pair.until(lambda: len(told) == 26)
+    order = [password.decode() for password in seen]
+    assert order.index("secret") < 6
+    assert order.index("10.0.0.2 2") < 12
+    assert order[-1] == "10.0.0.1 19"
+    # Two addresses of one network of IPv6 are one stranger.
+    assert order.index("2001:db8::2 0") > order.index("10.0.0.1 1")
+    assert not logins.wait("app", b"secret", "10.0.0.3", listener)
+
+
+@pytest.mark.parametrize("user", ["app", "guest", "nobody"])
+def test_answers_to_wrong_passwords_go_out_at_a_pace(pair: Pair, user: str) -> None:
+    """However many connections ask at once; who gives the right one waits for none of them."""
+    began = pair.clock.monotonic_ms()
+    callers = [pair.a.caller(user=user, password=f"wrong {number}") for number in range(20)]
+
+    def refused() -> int:
+        return sum(caller.end.state >= CLOSING for caller in callers)
+
+    pair.until(lambda: refused() >= FREE)
+    at_once = pair.clock.monotonic_ms()
+    assert at_once - began < PACE_MS * FREE
+    assert refused() < 20
+    assert pair.a.client(user="app", password="secret").opened
+    pair.until(lambda: refused() == 20)
+    took = pair.clock.monotonic_ms() - began
+    assert took >= PACE_MS * FREE, "ten are free, and the others have their pace"
+    assert took < DELAY_MS_MAX
+
+
+def test_a_stranger_who_leaves_while_the_answer_waits(pair: Pair) -> None:
+    callers = [pair.a.caller(password=f"wrong {number}") for number in range(20)]
+    pair.until(lambda: sum(caller.end.state == VERIFYING for caller in callers) > 5)
+    for caller in callers:
+        caller.vanish()
+    pair.settle(PACE_MS)
+    assert not pair.a.node.connections
+    assert pair.a.client().opened
+
+
+def test_no_answer_waits_for_longer_than_a_client_does() -> None:
+    wrong = WrongPasswords()
+    delays = [wrong.delay_ms("10.0.0.1", 1_000_000) for _ in range(1_000)]
+    assert delays[:FREE] == [0] * FREE
+    assert delays[FREE : FREE + 3] == [PACE_MS, 2 * PACE_MS, 3 * PACE_MS]
+    assert max(delays) == DELAY_MS_MAX
+    assert wrong.delay_ms("10.0.0.2", 1_000_000) == 0
+    # After a while all is forgotten.
+    later = 1_000_000 + DELAY_MS_MAX + FREE * PACE_MS
+    assert [wrong.delay_ms("10.0.0.1", later) for _ in range(FREE)] == [0] * FREE
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("10.0.0.1", "10.0.0.2", False),
+        ("10.0.0.1", "::ffff:10.0.0.1", True),
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("[2001:db8::1]", "2001:db8::2", True),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("no:address", "no:other", False),
+        ("", "", True),
+    ],
+)
+def test_one_stranger_has_many_addresses(one: str, other: str, same: bool) -> None:
+    assert (network_of(one) == network_of(other)) is same
 
 
 def test_a_client_that_leaves_while_its_password_is_checked(pair: Pair) -> None:

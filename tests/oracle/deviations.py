@@ -245,6 +245,12 @@ DEVIATIONS: dict[str, Deviation] = {
     "timeout_closes_a_channel": _timeout_said("old/2", 3),
     "timeout_of_a_get": _timeout_said("a/2", 1),
     "timeout_after_a_cancel": _timeout_said("a/2", 3),
+    "timeout_of_a_tag_used_again": Deviation(
+        "a consumer that was cancelled stays cancelled, so that its channel is closed as with any"
+        " other tag; the oracle goes on with the consumer of before, and with its timeout, whatever"
+        " the new one says",
+        [Rest("a/2", 4, [_channel_close(406, _LATE, 0, 0)])],
+    ),
     "headers[a=1]": _timestamps_match(*_ONES, *_AND_ONE),
     "headers[a=1 as long]": _timestamps_match(*_ONES, *_AND_ONE),
     "headers[a=1 as time]": _timestamps_match(*_ONES, *_AND_ONE),

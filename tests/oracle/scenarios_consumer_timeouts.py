@@ -118,6 +118,18 @@ def timeout_after_a_cancel(s: Session) -> None:
 
 
 @scenario(waits=True)
+def timeout_of_a_tag_used_again(s: Session) -> None:
+    """What is held too long was given to a consumer whose tag another one has by now."""
+    queue = _begin(s, "again", {}, 2)
+    _consume(s, 2, queue, SHORT_MS, "c")
+    s.publish(1, "", queue, b"1")
+    s.take(2)
+    s.call(2, "basic.cancel", consumer_tag="c")
+    _consume(s, 2, queue, LONG_MS, "c")
+    s.take(2)
+
+
+@scenario(waits=True)
 def timeout_not_of_automatic_acks(s: Session) -> None:
     """Who acknowledges automatically holds nothing."""
     queue = _begin(s, "automatic", {"x-consumer-timeout": SHORT_MS}, 2)

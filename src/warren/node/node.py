@@ -482,6 +482,7 @@ class Node(Loop):
         self.cluster.tick()
         self.timers.tick(self.monotonic_ms())
         self.feeds.tick()
+        self._logins.tick()
         self.log.tick(self.monotonic_ms())
         self._flush_queues()
         self._flush_log()
@@ -679,12 +680,13 @@ class Node(Loop):
 
     # For connections.
 
-    def login_waits(self, user: str, password: str, listener: LoginListener) -> bool:
-        """Whether it takes a while to check a password."""
+    def login_waits(self, user: str, password: str, host: str, listener: LoginListener) -> bool:
+        """Whether it takes a while until a password may be answered."""
         tokens = self.tokens
         if tokens is not None and (tokens.alone or like_token(password)):
             return False
-        return self._logins.wait(user, password.encode("utf-8", "surrogateescape"), listener)
+        secret = password.encode("utf-8", "surrogateescape")
+        return self._logins.wait(user, secret, host, listener)
 
     def login(self, user: str, password: str, host: str) -> Login | None:
         """Check name and password, and from where a loopback-only user comes."""

@@ -156,7 +156,13 @@ class Settings:
 
 @trait
 class LoginListener:
-    """Waits until a password was checked."""
+    """Waits until a password was checked.
+
+    Attributes:
+        waited: Whether the answer to a wrong one was held back once; that is enough.
+    """
+
+    waited: bool
 
     @abstractmethod
     def verified(self) -> None:
@@ -191,8 +197,12 @@ class Broker(Host, OutputHost):
     # Coming and going.
 
     @abstractmethod
-    def login_waits(self, user: str, password: str, listener: LoginListener) -> bool:
-        """Whether it takes a while to check a password; the listener is told when it was."""
+    def login_waits(self, user: str, password: str, host: str, listener: LoginListener) -> bool:
+        """Whether it takes a while until a password may be answered; the listener is told then.
+
+        Args:
+            host: From where the client comes.
+        """
 
     @abstractmethod
     def login(self, user: str, password: str, host: str) -> Login | None:

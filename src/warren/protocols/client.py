@@ -61,6 +61,10 @@ class ClientConnection:
         """What operators are told of it."""
 
     @abstractmethod
+    def channel_numbers(self) -> list[int]:
+        """The numbers of its channels."""
+
+    @abstractmethod
     def channel_facts(self) -> list[ChannelFacts]:
         """What they are told of its channels, and of the consumers there."""
 

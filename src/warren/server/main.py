@@ -590,13 +590,6 @@ class Server(OperatorHost):
             raise Refusal(str(kind), str(answer[1]))
         return answer[1]
 
-    def reopen_logs(self) -> None:
-        """Write to the log's files anew."""
-        for handler in logging.getLogger().handlers:
-            if isinstance(handler, logging.FileHandler):
-                # It opens its file again with the next line.
-                handler.close()
-
     async def set_maintenance(self, drained: bool) -> None:
         """Take no more clients, or take them again."""
         listeners = self._listeners
@@ -658,6 +651,7 @@ class Server(OperatorHost):
     async def _close(self) -> None:
         log.info("stopping")
         await self._listeners.close()
+        self._service.kept.stop()
         await self.hand_over()
         self.node.shut_down()
         self.node.turn()

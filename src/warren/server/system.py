@@ -42,5 +42,6 @@ def resident_bytes() -> int:
 
 
 def open_descriptors() -> int:
-    """Descriptors that this process has open; a look at a directory of the kernel's."""
-    return len(os.listdir("/proc/self/fd"))
+    """Descriptors that this process has open."""
+    # Linux tells since 6.2; to list 10,000 of them takes ten milliseconds.
+    return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))

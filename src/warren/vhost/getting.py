@@ -147,7 +147,8 @@ class Taker(Fetching):
             size = int(end - start).to_bytes(4, "little")
             record = batch.payload[start:end]
             before = Redeliveries(delivery.acquired, failed, True, queue.type.shows_delivery_counts)
-            handle.trace_delivered(self.user, 0, queue.name, batch.flavour, record, size, before)
+            # RabbitMQ opens a connection with one channel for each request.
+            handle.trace_delivered(self.user, 1, queue.name, batch.flavour, record, size, before)
         self.taken = TakenMessage(message, again, delivery.acquired, failed, left)
         self._told()
 

@@ -28,6 +28,9 @@ NAMES = ("a", "b", "c")
 HOST = "127.0.0.1"
 CLUSTER_PORTS_ABOVE = 20_000
 """A node's port for other nodes lies so far above that for clients, as RabbitMQ has it."""
+HTTP_PORTS_ABOVE = 10_000
+"""So far above is that of its HTTP API and web UI, as RabbitMQ has it, and that of its metrics:"""
+METRICS_PORTS_ABOVE = 10_020
 PORT_MAX = 65_535 - CLUSTER_PORTS_ABOVE - len(NAMES) + 1
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
@@ -68,8 +71,9 @@ def add_command(commands: Any) -> None:
         "--port",
         type=checked(parse_first_port),
         default=config.PORT_DEFAULT,
-        help="of the first node's clients; the others have the next two, and their links ports "
-        f"{CLUSTER_PORTS_ABOVE} above (default: {config.PORT_DEFAULT})",
+        help="of the first node's clients; the others have the next two, the HTTP API and web UI "
+        f"ports {HTTP_PORTS_ABOVE} above, metrics {METRICS_PORTS_ABOVE}, and links "
+        f"{CLUSTER_PORTS_ABOVE} (default: {config.PORT_DEFAULT})",
     )
 
 
@@ -91,6 +95,7 @@ class DevNode:
         name: Its name without the host.
         port: Where clients connect.
         folder: Its data directory.
+        web: Whether it answers over HTTP; not where something else has a port that it takes.
         process: It, once it was started.
     """
 
@@ -98,6 +103,8 @@ class DevNode:
         self.name = name
         self.port = port
         self.folder = folder
+        above = (HTTP_PORTS_ABOVE, METRICS_PORTS_ABOVE)
+        self.web = not any(why_taken(port + each) for each in above)
         self.process: subprocess.Popen[str] | None = None
 
     def words(self, secret: Path, join: int) -> list[str]:
@@ -111,6 +118,11 @@ class DevNode:
         words += ["--bind", HOST, "--port", str(self.port)]
         words += ["--cluster-port", str(self.port + CLUSTER_PORTS_ABOVE)]
         words += ["--secret-file", str(secret)]
+        if self.web:
+            words += ["--management-port", str(self.port + HTTP_PORTS_ABOVE)]
+            words += ["--set", f"prometheus.tcp.port={self.port + METRICS_PORTS_ABOVE}"]
+        else:
+            words += ["--management-port", "none", "--set", "prometheus.tcp.port=none"]
         return words + (["--join", f"{HOST}:{join}"] if join else [])
 
     def start(self, words: list[str]) -> None:
@@ -230,6 +242,9 @@ def introduction(nodes: list[DevNode]) -> str:
             f"  {node.name}  amqp://guest:guest@localhost:{node.port}/%2F  "
             f"process {node.process.pid}"
         )
+    for node in nodes:
+        if node.web:
+            lines.append(f"  {node.name}  http://localhost:{node.port + HTTP_PORTS_ABOVE}  web UI")
     lines.append(wrapped("in another terminal:"))
     shown = os.path.relpath(nodes[0].folder)
     lines.append(f"  {program()} cluster status --data-dir {shown}")

@@ -168,7 +168,7 @@ async def listing(
     wanted = page.cut(found, len(rows))
     if not page.number and len(wanted) > PAGE_SIZE_MAX:
         return HttpAnswer(200, _in_parts(asked, wanted, shape))
-    shown = columns_of(asked, [shape(row) for row in wanted])
+    shown = columns_of(asked, await slices.each(wanted, shape))
     return HttpAnswer(200, page.document(shown, len(found), len(rows)))
 
 

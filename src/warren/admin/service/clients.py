@@ -26,6 +26,7 @@ from warren.admin.service.client_figures import (
     ClientFigure,
     channel_values,
 )
+from warren.admin.service.client_order import NamedChannel, name_of
 from warren.admin.service.details import name_filter
 from warren.admin.service.everywhere import ASK_SECONDS, ask_all, rows_everywhere
 from warren.admin.service.history import SampleRange
@@ -36,7 +37,7 @@ from warren.admin.service.slices import Slices
 from warren.errors import NOT_FOUND, Refusal
 from warren.metadata.plain_tables import plain
 from warren.protocols.client import ClientConnection
-from warren.protocols.facts import ChannelFacts, ConnectionFacts, ConsumerFacts
+from warren.protocols.facts import ChannelFacts, ConsumerFacts
 
 PART_ROWS = 500
 
@@ -165,24 +166,25 @@ async def connection_page(
         use_regex: Whether that is a regular expression.
         reverse: Whether the last come first.
     """
-    named_ones: list[tuple[str, ClientConnection | ConnectionRow]] = []
-    slices = Slices()
-    for connection in of_users(service, partial(may_see, caller)):
-        if connection.vhost and vhost in ("", connection.vhost) and user in ("", connection.user):
-            named_ones.append((name_of(connection.facts()), connection))
-        await slices.breathe()
+
+    def wanted(one: ClientConnection | ConnectionRow) -> bool:
+        there = one.vhost != "" and vhost in ("", one.vhost) and user in ("", one.user)
+        return there and may_see(caller, one.user)
+
+    every = await service.connection_order.of_all()
+    own: list[tuple[str, ClientConnection | ConnectionRow]] = [
+        *await _wanted(every, lambda each: wanted(each.connection))
+    ]
+    elsewhere: list[tuple[str, ClientConnection | ConnectionRow]] = []
     asked = {"own": True}
     async for rows in rows_everywhere(service, "list_connections", asked, ConnectionRow):
-        for row in rows:
-            there = row.vhost and vhost in ("", row.vhost) and user in ("", row.user)
-            if there and may_see(caller, row.user):
-                named_ones.append((row.name, row))
-    fitting = await _fitting(named_ones, name, use_regex, reverse)
+        elsewhere += [(row.name, row) for row in rows if wanted(row)]
+    fitting = await _fitting(own, elsewhere, name, use_regex)
     items = [
         each if isinstance(each, ConnectionRow) else connection_row(service, each)
-        for _, each in fitting[begin : begin + count]
+        for _, each in _page(fitting, begin, count, reverse)
     ]
-    return ConnectionPage(items=items, filtered=len(fitting), total=len(named_ones))
+    return ConnectionPage(items=items, filtered=len(fitting), total=len(own) + len(elsewhere))
 
 
 @operation(MANAGEMENT)
@@ -198,42 +200,64 @@ async def channel_page(
     reverse: bool = False,
 ) -> ChannelPage:
     """Show some channels by name, from one of them on, as `connection_page` does connections."""
-    named_ones: list[tuple[str, tuple[ClientConnection, ChannelFacts] | ChannelRow]] = []
-    slices = Slices()
-    for connection in of_users(service, partial(may_see, caller)):
-        await slices.breathe()
-        if vhost not in ("", connection.vhost):
-            continue
-        head = name_of(connection.facts())
-        for facts in connection.channel_facts():
-            named_ones.append((f"{head} ({facts.number})", (connection, facts)))
-            await slices.breathe()
+    every = await service.channel_order.of_all(await service.connection_order.of_all())
+    own: list[tuple[str, NamedChannel | ChannelRow]] = [
+        (each.name, each)
+        for each in await _wanted(
+            every,
+            lambda each: (
+                vhost in ("", each.connection.vhost) and may_see(caller, each.connection.user)
+            ),
+        )
+    ]
+    elsewhere: list[tuple[str, NamedChannel | ChannelRow]] = []
     asked = {"vhost": vhost, "own": True}
     async for rows in rows_everywhere(service, "list_channels", asked, ChannelRow):
-        named_ones += [(row.name, row) for row in rows if may_see(caller, row.user)]
-    fitting = await _fitting(named_ones, name, use_regex, reverse)
-    items = [
-        each
-        if isinstance(each, ChannelRow)
-        else channel_row(service, each[0], head.rpartition(" (")[0], each[1])
-        for head, each in fitting[begin : begin + count]
-    ]
-    return ChannelPage(items=items, filtered=len(fitting), total=len(named_ones))
+        elsewhere += [(row.name, row) for row in rows if may_see(caller, row.user)]
+    fitting = await _fitting(own, elsewhere, name, use_regex)
+    items: list[ChannelRow] = []
+    for _, each in _page(fitting, begin, count, reverse):
+        if isinstance(each, ChannelRow):
+            items.append(each)
+            continue
+        head = each.name.rpartition(" (")[0]
+        for facts in each.connection.channel_facts():
+            if facts.number == each.number:
+                items.append(channel_row(service, each.connection, head, facts))
+    return ChannelPage(items=items, filtered=len(fitting), total=len(own) + len(elsewhere))
+
+
+async def _wanted(things: list[Thing], wanted: Callable[[Thing], bool]) -> list[Thing]:
+    """Some of many things, in their order."""
+    found: list[Thing] = []
+    async for at, end in Slices().stretches(len(things)):
+        found += [thing for thing in things[at:end] if wanted(thing)]
+    return found
 
 
 async def _fitting(
-    named_ones: list[tuple[str, Thing]], name: str, use_regex: bool, reverse: bool
+    own: list[tuple[str, Thing]], elsewhere: list[tuple[str, Thing]], name: str, use_regex: bool
 ) -> list[tuple[str, Thing]]:
-    """Those whose names fit, by name."""
+    """Those whose names fit, by name.
+
+    Args:
+        own: Those of this node, by name.
+        elsewhere: Those of others.
+    """
+    every = own
+    if elsewhere:
+        parts = Slices().in_order([*own, *elsewhere], lambda each: each[0])
+        every = [each async for each in parts]
     wanted = name_filter(name, use_regex)
-    slices = Slices()
-    found = (
-        named_ones
-        if wanted is None
-        else await slices.those(named_ones, lambda each: wanted(each[0]))
-    )
-    ordered = [each async for each in slices.in_order(found, lambda each: each[0])]
-    return ordered[::-1] if reverse else ordered
+    return every if wanted is None else await _wanted(every, lambda each: wanted(each[0]))
+
+
+def _page(things: list[Thing], begin: int, count: int, reverse: bool) -> list[Thing]:
+    """Some things from one of them on, perhaps counted from the end."""
+    if not reverse:
+        return things[begin : begin + count]
+    end = max(len(things) - begin, 0)
+    return things[max(end - count, 0) : end][::-1]
 
 
 @operation(MONITORING)
@@ -263,11 +287,14 @@ async def own_figures(
     figures.want()
     wanted = frozenset(pids)
     heads = {pid.rpartition(".")[0] for pid in wanted}
+    numbers = {head.rpartition(".")[2] for head in heads}
+    identities = {int(number) for number in numbers if number.isdecimal() and len(number) < 20}
     keep = len(wanted) <= KEPT_MAX
     now = int(time.time())
     found: list[ClientFigure] = []
     slices = Slices()
-    for connection in list(service.node.connections.values()):
+    here = list(service.node.connections.values())
+    for connection in await _wanted(here, lambda each: identity_of(each) in identities):
         await slices.breathe()
         head, _, _ = pid_of(service, connection).rpartition(".")
         if head not in heads:
@@ -453,12 +480,12 @@ async def close(
 def pid_of(service: AdminService, connection: ClientConnection, channel: int = 0) -> str:
     """What names a connection, or one of its channels."""
     settings = service.node.settings
-    return f"<{settings.node_name}.{settings.boot}.{id(connection) >> 4}.{channel}>"
+    return f"<{settings.node_name}.{settings.boot}.{identity_of(connection)}.{channel}>"
 
 
-def name_of(facts: ConnectionFacts) -> str:
-    """Both ends of a connection."""
-    return f"{facts.peer_host}:{facts.peer_port} -> {facts.host}:{facts.port}"
+def identity_of(connection: ClientConnection) -> int:
+    """What tells a connection from others that the node has now."""
+    return id(connection) >> 4
 
 
 def connection_row(service: AdminService, connection: ClientConnection) -> ConnectionRow:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncGenerator, Callable, Sequence
-from functools import partial
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote_plus
@@ -275,18 +274,13 @@ async def chosen_queues(
     wanted = name_filter(name, use_regex)
     found: list[list[QueueRecord]] = []
     total = 0
-    slices = Slices()
     for tables in vhosts:
-        records = await service.queue_order.of(service.machine, tables)
-        total += len(records)
-        if wanted is not None:
-            records = await slices.those(records, partial(_fits, wanted))
-        found.append(records)
+        order = await service.queue_order.with_names(service.machine, tables)
+        total += len(order.records)
+        found.append(
+            order.records if wanted is None else await order.those((name, use_regex), wanted)
+        )
     return found, total
-
-
-def _fits(wanted: Callable[[str], bool], record: QueueRecord) -> bool:
-    return wanted(record.name)
 
 
 def name_filter(name: str, use_regex: bool) -> Callable[[str], bool] | None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from warren.admin.service.service import AdminService
+from warren.admin.service.slices import give_way
 from warren.errors import Refusal
 
 ASK_SECONDS = 5.0
@@ -88,4 +89,4 @@ async def rows_everywhere(
             except msgspec.ValidationError:
                 # It is of another version.
                 break
-            await asyncio.sleep(0)
+            await give_way()

@@ -76,10 +76,6 @@ class OperatorHost(ABC):
         """End the process, in good order for status 0."""
 
     @abstractmethod
-    def reopen_logs(self) -> None:
-        """Write to files of the log anew, which something else has moved away."""
-
-    @abstractmethod
     async def set_maintenance(self, drained: bool) -> None:
         """Take no more clients, or take them again; those that are here are not looked at.
 

@@ -68,8 +68,10 @@ async def _log_in(service: AdminService, name: str, password: str, host: str) ->
     seconds = node.settings.handshake_timeout_ms / 1_000
     told = asyncio.Event()
     until = asyncio.get_running_loop().time() + seconds
-    # It takes a while on another thread; one that came too late there is to be asked for anew.
-    while node.login_waits(name, password, LoginCallback(told.set)):
+    listener = LoginCallback(told.set)
+    # It takes a while on another thread; one that came too late there is to be asked for anew. So
+    # does the answer to a wrong one.
+    while node.login_waits(name, password, host, listener):
         try:
             async with asyncio.timeout_at(until):
                 await told.wait()

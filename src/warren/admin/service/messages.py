@@ -328,7 +328,8 @@ class PuttingIn:
                 use.unroutable(1, True)
             if handle.tracer.on:
                 size = len(record).to_bytes(4, "little")
-                handle.trace_published(self._user, 0, route, AMQP091, record, size)
+                # RabbitMQ opens a connection with one channel for each request.
+                handle.trace_published(self._user, 1, route, AMQP091, record, size)
             if route.keepers:
                 handle.keep(route, [record])
             if route.reply is not None:

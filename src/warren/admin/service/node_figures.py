@@ -85,15 +85,10 @@ async def own_figures(service: AdminService, spans: list[SampleRange]) -> NodeFi
         churn_rates=statistics.churn.rates,
         gauge_rates=statistics.gauges.rates,
     )
-    slices = Slices()
     tally = await tally_of(service, list(node.queues.vhosts))
     found.ready, found.unacknowledged = int(tally.ready), int(tally.held)
     found.consumers = int(tally.consumers)
-    for connection in list(node.connections.values()):
-        await slices.breathe()
-        if connection.vhost:
-            found.connections += 1
-            found.channels += int(connection.facts().channels)
+    found.connections, found.channels = await clients_of(service, None)
     if spans:
         seen = statistics.of_node()
         statistics.node_samples.wanted(TOTAL, statistics.moment, seen)
@@ -107,14 +102,41 @@ async def tally_of(service: AdminService, vhosts: Iterable[str], delays: bool = 
     Args:
         delays: Whether those count, too, in which exchanges keep messages that wait.
     """
-    tally = QueueTally(service.node)
-    slices = Slices()
-    for name in vhosts:
-        here = service.node.queues.vhosts.get(name)
-        queues = [] if here is None else here.queues.values()
-        async for at, end in slices.stretches(len(queues)):
-            tally.add(queues, at, end, delays)
-    return tally
+    found = [service.node.queues.vhosts.get(name) for name in vhosts]
+    here = [each for each in found if each is not None]
+
+    async def find() -> QueueTally:
+        tally = QueueTally(service.node)
+        slices = Slices()
+        for each in here:
+            for queues in each.queues.lots():
+                async for at, end in slices.stretches(len(queues)):
+                    tally.add(queues, at, end, delays)
+        return tally
+
+    key = ("tally", tuple(each.name for each in here), delays)
+    return await service.kept.get(key, sum(len(each.queues) for each in here), find)
+
+
+async def clients_of(service: AdminService, vhosts: frozenset[str] | None) -> tuple[int, int]:
+    """How many connections to this node there are, and how many channels they have.
+
+    Args:
+        vhosts: Only those that are in one of these; None for all that are in a vhost.
+    """
+    here = list(service.node.connections.values())
+
+    async def find() -> tuple[int, int]:
+        connections = channels = 0
+        slices = Slices()
+        for connection in here:
+            await slices.breathe()
+            if connection.vhost and (vhosts is None or connection.vhost in vhosts):
+                connections += 1
+                channels += len(connection.channel_numbers())
+        return connections, channels
+
+    return await service.kept.get(("clients", vhosts), len(here), find)
 
 
 @operation()

@@ -153,12 +153,6 @@ async def set_vm_memory_high_watermark(
 
 
 @operation()
-async def rotate_logs(service: AdminService, caller: Caller) -> None:
-    """Write to the files of this node's log anew, which something else has moved away."""
-    service.host.reopen_logs()
-
-
-@operation()
 async def set_log_level(service: AdminService, caller: Caller, *, level: str) -> None:
     """Log only what is at least of this level from now on, until the node stops.
 

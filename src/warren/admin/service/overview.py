@@ -11,6 +11,7 @@ from warren.admin.service.everywhere import ask_all, others
 from warren.admin.service.history import SampleRange
 from warren.admin.service.node_figures import (
     NodeFigures,
+    clients_of,
     cluster_figures,
     summed,
     tally_of,
@@ -132,22 +133,18 @@ async def _together(
 
 async def _figures(service: AdminService, names: set[str], spans: list[SampleRange]) -> NodeFigures:
     """What this node counts in some vhosts."""
-    node, statistics = service.node, service.statistics
+    statistics = service.statistics
     seen = [statistics.vhosts[name] for name in names if name in statistics.vhosts]
     found = NodeFigures(
         counters=summed(VHOST_NOTHING, [each.counters for each in seen]),
         rates=summed(VHOST_NO_RATES, [each.rates for each in seen]),
         length_rates=summed(NO_LENGTH_RATES, [each.length_rates for each in seen]),
     )
-    tally = await tally_of(service, names)
+    tally = await tally_of(service, sorted(names))
     found.ready, found.unacknowledged = int(tally.ready), int(tally.held)
     found.consumers = int(tally.consumers)
+    found.connections, found.channels = await clients_of(service, frozenset(names))
     slices = Slices()
-    for connection in list(node.connections.values()):
-        if connection.vhost in names:
-            found.connections += 1
-            found.channels += int(connection.facts().channels)
-        await slices.breathe()
     nothing = VHOST_NOTHING + (0,) * len(LENGTHS)
     for span in spans:
         rows = [nothing] * len(span.moments)

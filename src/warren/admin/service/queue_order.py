@@ -6,12 +6,15 @@ them sorted.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from warren.admin.service.slices import Slices
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.tables import QueueRecord, VhostRecord
+from warren.metadata.tables import QueueRecord, VhostRecord, queues_of
 
+FITTING_MAX: Final = 8
+"""Of so many names that were looked for it is kept which queues fit."""
 KEPT_MIN: Final = 500
 """The order of fewer queues is not kept: it is found at once."""
 
@@ -28,6 +31,8 @@ class KeptOrder(NamedTuple):
         total: and how many queues there were, for a change may take more than one turn.
         records: Those that clients see, by name.
         names: Of each, its vhost and its name.
+        fitting: Those that fit what was looked for: by what is in their names, and whether that is
+            a regular expression.
     """
 
     tables: VhostRecord
@@ -35,6 +40,24 @@ class KeptOrder(NamedTuple):
     total: int
     records: list[QueueRecord]
     names: list[QueueName]
+    fitting: dict[tuple[str, bool], list[QueueRecord]]
+
+    async def those(
+        self, sought: tuple[str, bool], wanted: Callable[[str], bool]
+    ) -> list[QueueRecord]:
+        """The queues whose names fit, by name; not to be changed.
+
+        Args:
+            sought: What `wanted` goes by.
+            wanted: Says of a name whether it fits.
+        """
+        found = self.fitting.get(sought)
+        if found is None:
+            found = await Slices().those(self.records, lambda record: wanted(record.name))
+            if len(self.fitting) >= FITTING_MAX:
+                self.fitting.pop(next(iter(self.fitting)), None)
+            self.fitting[sought] = found
+        return found
 
 
 class QueueOrder:
@@ -59,13 +82,16 @@ class QueueOrder:
         ):
             return kept
         slices = Slices()
-        found = await slices.those(tables.queues_in_order(), _shown)
+        found: list[QueueRecord] = []
+        for lot in list(tables.queue_rows.lots):
+            found += filter(_shown, queues_of(lot))
+            await slices.next_part()
         records: list[QueueRecord] = []
         names: list[QueueName] = []
         async for record in slices.in_order(found, _name):
             records.append(record)
             names.append((record.vhost, record.name))
-        order = KeptOrder(tables, applied, total, records, names)
+        order = KeptOrder(tables, applied, total, records, names, {})
         if total >= KEPT_MIN and machine.applied_index == applied:
             self._kept[tables.name] = order
             for name in [name for name in self._kept if name not in machine.vhosts]:

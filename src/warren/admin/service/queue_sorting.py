@@ -6,8 +6,9 @@ to be looked at: it is the same of all that are idle.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import Any, Final, Literal
+from array import array
+from bisect import bisect
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -56,6 +57,49 @@ class QueuesInUse(msgspec.Struct, kw_only=True):
 
     names: list[QueueName]
     used: list[int]
+
+
+class QueuesInOrder(NamedTuple):
+    """Some queues in the order of what they are sorted by.
+
+    Attributes:
+        names: Those queues, by vhost and name, in order.
+        places: Their places in `names`, in the order that is wanted.
+    """
+
+    names: list[QueueName]
+    places: array[int]
+
+
+class QueuesSeen(msgspec.Struct, kw_only=True):
+    """What a list of queues is of.
+
+    Attributes:
+        vhosts: The vhosts that the caller may enter, by name.
+        count: How many queues are there.
+    """
+
+    vhosts: list[str]
+    count: int
+
+
+@operation(MANAGEMENT)
+async def queues_seen(
+    service: AdminService, caller: Caller, *, vhost: str | None = None
+) -> QueuesSeen:
+    """Show how many queues the caller sees, without a look at any.
+
+    Args:
+        vhost: Of this one; None for all that the caller may enter.
+
+    Raises:
+        Refusal: There is no such vhost, or none for this user.
+    """
+    vhosts = vhosts_of(service.machine, caller, vhost)
+    return QueuesSeen(
+        vhosts=[tables.name for tables in vhosts],
+        count=sum(int(tables.queues_of_clients()) for tables in vhosts),
+    )
 
 
 @operation(MANAGEMENT)
@@ -160,16 +204,15 @@ async def _fitting(
     return records, names
 
 
-async def in_order(
-    ranked: list[Ranked], idle: list[int], rank: Any, reverse: bool
-) -> AsyncGenerator[list[int], None]:
-    """Places of queues in the order of what they are sorted by, in parts; equal ones stay in order.
+async def in_order(ranked: list[Ranked], idle: list[int], rank: Any, reverse: bool) -> array[int]:
+    """Places of queues in the order of what they are sorted by; equal ones stay in order.
 
     Args:
         ranked: Queues with what they are sorted by, in order.
         idle: Places of queues that all have `rank`, in order.
         reverse: Whether the last come first.
     """
+    places = array("L")
     equal: list[int] = []
     given = not idle
     async for each, place in Slices().in_order(ranked, _rank, reverse):
@@ -179,10 +222,24 @@ async def in_order(
                 continue
             if each < rank if reverse else each > rank:
                 given = True
-                yield sorted([*idle, *equal])
-        yield [place]
+                await _merge(places, idle, equal)
+        places.append(place)
     if not given:
-        yield sorted([*idle, *equal])
+        await _merge(places, idle, equal)
+    return places
+
+
+async def _merge(places: array[int], idle: list[int], equal: list[int]) -> None:
+    """Add two lists of places, each in order, as one that is in order."""
+    taken = 0
+    slices = Slices()
+    async for at, end in slices.stretches(len(idle)):
+        part = idle[at:end]
+        below = bisect(equal, part[-1], taken)
+        places.extend(sorted([*part, *equal[taken:below]]))
+        taken = below
+    async for at, end in slices.stretches(len(equal)):
+        places.extend(equal[max(at, taken) : end])
 
 
 def _rank(ranked: Ranked) -> Any:

@@ -6,7 +6,9 @@ import asyncio
 import shutil
 
 from warren.admin.service.caller import acting_user
+from warren.admin.service.client_order import ChannelOrder, ConnectionOrder
 from warren.admin.service.host import OperatorHost
+from warren.admin.service.kept import Kept
 from warren.admin.service.queue_order import QueueOrder
 from warren.admin.service.statistics import Statistics
 from warren.admin.service.waiting import Awaited
@@ -46,6 +48,8 @@ class AdminService:
         rebalancing: Whether leaders are being moved, which is done once at a time.
         searching: How many searches through messages are at work.
         queue_order: The queues of vhosts by name.
+        connection_order, channel_order: Those of this node's clients by name.
+        kept: What takes long to find.
         statistics: Rates of messages, while a way in has them sampled.
         http_logins: Of requests over HTTP.
         logins_before: Those of clients that were counted before operators began to count anew.
@@ -57,6 +61,9 @@ class AdminService:
         self.rebalancing = False
         self.searching = 0
         self.queue_order = QueueOrder()
+        self.connection_order = ConnectionOrder(node)
+        self.channel_order = ChannelOrder(node)
+        self.kept = Kept()
         self.statistics = Statistics(node, self.leads, self.gauges)
         self.http_logins = LoginCounts()
         self.logins_before = LoginCounts()

@@ -141,10 +141,10 @@ def churn_of(traffic: Traffic) -> Values:
 
 async def _worth_a_look(here: VirtualHost, seen: list[Queue], slices: Slices) -> list[Queue]:
     """The queues of a vhost that are in use, and those that had figures when it was looked last."""
-    every = here.queues.values()
     used: dict[Queue, None] = {}
-    async for at, end in slices.stretches(len(every)):
-        used.update(dict.fromkeys(in_use(every, at, end)))
+    for lot in here.queues.lots():
+        async for at, end in slices.stretches(len(lot)):
+            used.update(dict.fromkeys(in_use(lot, at, end)))
     for queue in seen:
         if here.queues.get(queue.name) is queue:
             used[queue] = None

@@ -128,8 +128,11 @@ class Agreement:
         known = self._broker.settings.mechanisms
         return [name for name in known if name != EXTERNAL or self._certified]
 
-    def waits(self, method: spec.ConnectionStartOk, listener: LoginListener) -> bool:
-        """Whether it takes a while to check the password that the client gives.
+    def waits(self, method: spec.ConnectionStartOk, host: str, listener: LoginListener) -> bool:
+        """Whether it takes a while until the password that the client gives may be answered.
+
+        Args:
+            host: From where it comes.
 
         Raises:
             ConnectionException: 501, name and password are malformed.
@@ -139,7 +142,7 @@ class Agreement:
         self.problem = "name and password are malformed"
         user, password = credentials(method)
         self.problem = ""
-        return self._broker.login_waits(user, password, listener)
+        return self._broker.login_waits(user, password, host, listener)
 
     def authenticate(self, method: spec.ConnectionStartOk, peer: str, host: str) -> bool:
         """Check who the client says it is; False if it may not even be told that it is refused.

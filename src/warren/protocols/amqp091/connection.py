@@ -185,6 +185,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self._deferred_bytes: i64 = 0
         self._deaf: bool = False
         self._start_ok: spec.ConnectionStartOk | None = None
+        self.waited = False
         """What the client said that is being verified."""
         self._assembly_max: i64 = max(ASSEMBLY_BYTES_MAX, broker.settings.max_message_bytes)
         self._cut_off: dict[int, i64] | None = None
@@ -692,7 +693,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
     def _authenticate(self, method: spec.ConnectionStartOk) -> None:
         agreement = self.agreement
         try:
-            if agreement.waits(method, self):
+            if agreement.waits(method, self._host, self):
                 self._start_ok = method
                 self.state = VERIFYING
                 self._hold(HELD_BY_LOGIN)
@@ -941,6 +942,10 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         facts.identity = 0 if handle is None else handle.identity
         facts.channels = len(self.channels)
         return facts
+
+    def channel_numbers(self) -> list[int]:
+        """The numbers of its channels."""
+        return list(self.channels)
 
     def channel_facts(self) -> list[ChannelFacts]:
         """What they are told of its channels."""

@@ -36,6 +36,7 @@ ABSENT: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "list_operator_policies_with_classic_queue_mirroring": ((QUEUES, DIAGNOSTICS), NO_MIRRORS),
     "force_boot": ((CTL,), "a node waits for a majority; see the guide on clusters"),
     "force_standalone_khepri_boot": ((CTL,), "there is no Khepri"),
+    "rotate_logs": ((CTL,), f"{BY_LOG}, and what reads that has its files"),
     "rename_cluster_node": ((CTL,), "a node keeps its name"),
     "update_cluster_nodes": ((CTL,), "nodes find each other by their metadata"),
     "wait": ((CTL, DIAGNOSTICS), "there is no file with a process id: see await_startup"),

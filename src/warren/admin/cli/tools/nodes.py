@@ -347,15 +347,6 @@ add(
         check=_check_level,
     ),
     ToolCommand(
-        "rotate_logs",
-        (CTL,),
-        "",
-        NODES,
-        "Writes to the log's files anew, once they were moved away",
-        _simple("rotate_logs"),
-        banner=says("Rotating logs for node {node} ..."),
-    ),
-    ToolCommand(
         "list_feature_flags",
         LISTING,
         "[<column> ...] [--timeout <timeout>]",

@@ -21,6 +21,7 @@ from warren.admin.service.client_figures import (
     ClientFigure,
 )
 from warren.admin.service.rows import ChannelRow, ConnectionRow, ConsumerRow
+from warren.admin.service.slices import Slices
 
 CLOSED = "Closed via management plugin"
 """What clients are told where the request gives no reason, in RabbitMQ's words."""
@@ -85,7 +86,8 @@ async def _shown_connections(asked: HttpRequest, vhost: str = "", user: str = ""
         )
         page.check(found.total)
         figures = await _figures(asked, ranges, found.items)
-        rows = [connection(row, figures, ranges) for row in found.items]
+        shape = partial(connection, figures=figures, ranges=ranges)
+        rows = await Slices().each(found.items, shape)
         return ok(page.document(columns_of(asked, rows), found.filtered, found.total))
     every = [
         row
@@ -200,7 +202,7 @@ async def _channels_of(asked: HttpRequest, vhost: str = "") -> HttpAnswer:
     )
     page.check(found.total)
     figures = await _figures(asked, ranges, found.items)
-    rows = [channel(row, figures, ranges) for row in found.items]
+    rows = await Slices().each(found.items, partial(channel, figures=figures, ranges=ranges))
     return ok(page.document(columns_of(asked, rows), found.filtered, found.total))
 
 

@@ -90,7 +90,7 @@ async def _list(asked: HttpRequest, vhost: str | None) -> HttpAnswer:
             reverse=reverse,
         )
         page.check(found.total)
-        rows = columns_of(asked, [shape(each) for each in found.items])
+        rows = columns_of(asked, await Slices().each(found.items, shape))
         return ok(page.document(rows, found.filtered, found.total))
     if not page.number and not sort and not reverse:
         parts = details.list_queue_details(
@@ -124,7 +124,16 @@ async def _sorted(
     reverse: bool,
 ) -> HttpAnswer:
     """A list in the order of any of its columns: of all only what is sorted by is kept."""
-    names, places = await _order(asked, chosen, shape, sort, reverse)
+    seen = await queue_sorting.queues_seen(asked.service, asked.caller, vhost=chosen["vhost"])
+    names, places = await asked.service.kept.get(
+        (
+            "queues in order",
+            *(tuple(seen.vhosts), chosen["name"], chosen["use_regex"], sort, reverse),
+            *(asked.truth("disable_stats"), asked.truth("enable_queue_totals")),
+        ),
+        seen.count,
+        partial(_order, asked, chosen, shape, sort, reverse),
+    )
     total = len(names)
     if page.name:
         everything = await details.queue_page(
@@ -132,22 +141,18 @@ async def _sorted(
         )
         total = everything.total
     page.check(total)
-    end = page.begin + page.size if page.number else len(names)
-    wanted: list[tuple[str, str]] = []
-    async for part in places:
-        wanted += [names[place] for place in part[: end - len(wanted)]]
-        if len(wanted) == end:
-            break
-    wanted = page.cut(wanted, total)
+    if page.number:
+        places = places[page.begin : page.begin + page.size]
+    wanted = [names[place] for place in places]
     found = await details.some_queues(asked.service, asked.caller, names=wanted, spans=ranges.spans)
-    rows = columns_of(asked, [shape(each) for each in found])
+    rows = columns_of(asked, await Slices().each(found, shape))
     return ok(page.document(rows, len(names), total))
 
 
 async def _order(
     asked: HttpRequest, chosen: dict[str, Any], shape: Any, sort: str, reverse: bool
-) -> tuple[list[tuple[str, str]], AsyncIterator[list[int]]]:
-    """All queues by name, and their places in the order that is wanted."""
+) -> queue_sorting.QueuesInOrder:
+    """All queues in the order that is wanted."""
     service, caller = asked.service, asked.caller
     path = sort.split(".")
     slices = Slices()
@@ -160,7 +165,8 @@ async def _order(
             lengths = told.lengths[at:end]
             idle += [at + place for place, length in enumerate(lengths) if length == 0]
             ranked += [(rank(n), at + place) for place, n in enumerate(lengths) if n != 0]
-        return told.names, queue_sorting.in_order(ranked, idle, rank(0), reverse)
+        places = await queue_sorting.in_order(ranked, idle, rank(0), reverse)
+        return queue_sorting.QueuesInOrder(told.names, places)
     if path[0] in FIGURES and len(service.machine.nodes) == 1:
         used = await queue_sorting.queues_in_use(service, caller, **chosen)
         rest: list[int] = []
@@ -179,7 +185,8 @@ async def _order(
                 ranked.append((rank(value), place))
                 await slices.breathe()
         same = ranked.pop(0)[0] if rest else None
-        return used.names, queue_sorting.in_order(ranked, rest, same, reverse)
+        places = await queue_sorting.in_order(ranked, rest, same, reverse)
+        return queue_sorting.QueuesInOrder(used.names, places)
     every: list[tuple[str, str]] = []
     async for found in details.list_queue_details(service, caller, **chosen):
         for each in found:
@@ -189,7 +196,8 @@ async def _order(
     if not sort:
         ranked = [(-place, place) for _, place in ranked] if reverse else ranked
         reverse = False
-    return every, queue_sorting.in_order(ranked, [], None, reverse)
+    places = await queue_sorting.in_order(ranked, [], None, reverse)
+    return queue_sorting.QueuesInOrder(every, places)
 
 
 def _parts(places: list[int]) -> list[list[int]]:
