@@ -315,6 +315,18 @@ def test_rows_that_reach_no_queue_are_kept_until_there_is_one(
     channel.exchange_delete(exchange)
 
 
+def test_a_row_that_names_another_user_fails_its_task_before_anything_is_decided(
+    broker: Broker, connection: Connection, target: str, sink: str
+) -> None:
+    """Once it were, no later batch of the sink would get past it."""
+    options = given(broker, topic=target)
+    rows = [{"value": b"0", "user_id": user} for user in ("guest", "alice")]
+    with pytest.raises(Unconfirmed, match="names user 'alice' in 'user_id', and user 'guest' may"):
+        stage(options, sink, 0, rows)
+    decide([stage(options, sink, 0, rows[:1])], sink, 0, options)
+    assert bodies(connection, target) == [b"0"]
+
+
 def test_chunks_are_what_was_staged_and_nothing_else_is_one() -> None:
     rows = [Outgoing("e", "k", b"\0\0", b"body"), Outgoing("", "", b"", b"")]
     marks = {"k": Mark(7, 1 << 40), "": Mark(8, 0)}

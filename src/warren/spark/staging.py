@@ -28,6 +28,7 @@ from warren.errors import BrokerError
 from warren.queue_types import QUORUM, X_DELIVERY_LIMIT, X_EXPIRES
 from warren.spark.broker import Connect, Session, Unconfirmed, refusal_code
 from warren.spark.calling import PatientCaller
+from warren.spark.claims import REMEDY, Claims, claimed_user
 from warren.spark.options import WriteOptions
 from warren.spark.outgoing import Outgoing, messages
 
@@ -197,12 +198,20 @@ class _Stage:
         self._size = 0
         self._chunks = 0
         self._met: dict[str, Mark | None] = {}
+        self._claims = Claims(options, session.open)
 
     def add(self, row: Outgoing) -> None:
         if row.exchange == "" and row.key not in self._met:
             if self._mandatory:
                 self._check(row.key)
             self._met[row.key] = self._mark(row.key)
+        claimed = claimed_user(row.properties)
+        if claimed is not None and not self._claims.allows(claimed):
+            # Once it is decided on, nobody else's rows would get past it.
+            raise Unconfirmed(
+                f"a row names user {claimed!r} in 'user_id', and user {self._claims.user!r} may "
+                f"not: {REMEDY}"
+            )
         size = len(row.body) + len(row.properties) + len(row.key) + len(row.exchange) + 64
         if self._rows and self._size + size > CHUNK_BYTES:
             self._send()

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -615,7 +616,7 @@ def _replay(words: argparse.Namespace, folder: PipelineFolder) -> int:
         if rows is None:
             print("no dead letters")
             return 0
-        return _show(triage.dry_run(rows, selection), words.rate)
+        return _show(triage.dry_run(rows, selection), words)
     with folder.writing("replays"):
         rows = triage.selected(name, selection)
         batch_rows = min(max(int(words.rate), 1), replay.BATCH_ROWS)
@@ -631,8 +632,12 @@ def _replay(words: argparse.Namespace, folder: PipelineFolder) -> int:
     return _send(words, folder, plan)
 
 
-def _show(found: DryRun, rate: float) -> int:
-    time_taken = f", in {found.letters / rate:,.0f} s" if rate else ""
+def _show(found: DryRun, words: argparse.Namespace) -> int:
+    from warren.client.uri import parse_uri
+    from warren.pipeline.left_out import named
+    from warren.spark.claims import REMEDY
+
+    time_taken = f", in {found.letters / words.rate:,.0f} s" if words.rate else ""
     print(f"{found.letters:,} letters would be sent{time_taken}; nothing was")
     for exchange, key, count in found.targets[:_TARGETS_SHOWN]:
         place = f"queue {key!r}" if not exchange else f"exchange {exchange!r} with key {key!r}"
@@ -643,6 +648,13 @@ def _show(found: DryRun, rate: float) -> int:
         print(f"  {place}\n    - {harmless(before)}\n    + {harmless(after)}")
     if found.unfit:
         print(f"  {found.unfit:,} of them do not fit their schema even so")
+    user = parse_uri(words.uri).user
+    others = Counter({claimed: count for claimed, count in found.claims if claimed != user})
+    if others:
+        print(
+            f"  {others.total():,} of them name {escaped(named(others))} in 'user_id': {REMEDY} "
+            f"(--set user_id=NULL); user {user!r} leaves them out, unless it is such a one"
+        )
     return 0
 
 
@@ -650,8 +662,15 @@ def _send(words: argparse.Namespace, folder: PipelineFolder, plan: Plan) -> int:
     from warren.pipeline.replay import send
 
     teller = _SendTeller(plan.id)
+    left_out = ""
+
+    def warn(text: str) -> None:
+        nonlocal left_out
+        left_out = text
+        complain(escaped(text), 1)
+
     try:
-        sent = send(folder, plan, words.uri, words.rate, teller.tell)
+        sent = send(folder, plan, words.uri, words.rate, teller.tell, warn=warn)
     except BaseException:
         teller.end()
         print(f"replay {plan.id} is not done; --resume {plan.id} goes on with it", file=sys.stderr)
@@ -659,7 +678,7 @@ def _send(words: argparse.Namespace, folder: PipelineFolder, plan: Plan) -> int:
     teller.end()
     trail = os.path.relpath(plan.folder)
     print(f"replay {plan.id}: {sent:,} of {plan.letters:,} letters sent now; trail in {trail}")
-    return 0
+    return 1 if left_out else 0
 
 
 class _SendTeller(Teller):
