@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from warren.admin.cli.archive import Teller
 from warren.admin.cli.client import URI, complain, parse_count
-from warren.admin.cli.words import Parser, checked, examples
+from warren.admin.cli.words import INTERRUPTED, Parser, checked, examples
 from warren.admin.printable import escaped, harmless
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ def _upkeep_words(actions: Any) -> None:
 
 
 def run(words: argparse.Namespace) -> int:
-    """Do one action; returns the exit status: 0 done, 1 refused, 2 wrong words."""
+    """Do one action; returns the exit status: 0 done, 1 refused, 2 wrong words, 130 Ctrl-C."""
     from warren.errors import BrokerError, ConfigError
 
     does: Action = words.does
@@ -325,7 +325,7 @@ def run(words: argparse.Namespace) -> int:
     except (BrokerError, OSError) as error:
         return complain(str(error), 1)
     except KeyboardInterrupt:
-        return complain("ended; the same command goes on from here", 130)
+        return complain(f"{words.action}: ended; the same command goes on from here", INTERRUPTED)
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j", "pyarrow"):
             raise
@@ -380,13 +380,10 @@ def _again(words: argparse.Namespace, once: Callable[[], int]) -> int:
     while True:
         begun = time.monotonic()
         try:
-            try:
-                once()
-            except BrokerError as error:
-                complain(str(error), 1)  # The next round may go well.
-            time.sleep(max(0.0, begun + words.every - time.monotonic()))
-        except KeyboardInterrupt:
-            return complain("ended; the same command goes on from here", 0)
+            once()
+        except BrokerError as error:
+            complain(str(error), 1)  # The next round may go well.
+        time.sleep(max(0.0, begun + words.every - time.monotonic()))
 
 
 def _silver(words: argparse.Namespace, folder: PipelineFolder) -> int:
@@ -671,9 +668,12 @@ def _send(words: argparse.Namespace, folder: PipelineFolder, plan: Plan) -> int:
 
     try:
         sent = send(folder, plan, words.uri, words.rate, teller.tell, warn=warn)
-    except BaseException:
+    except (Exception, KeyboardInterrupt) as error:
         teller.end()
-        print(f"replay {plan.id} is not done; --resume {plan.id} goes on with it", file=sys.stderr)
+        text = f"replay {plan.id} is not done; --resume {plan.id} goes on with it"
+        if isinstance(error, KeyboardInterrupt):
+            return complain(text, INTERRUPTED)
+        print(text, file=sys.stderr)
         raise
     teller.end()
     trail = os.path.relpath(plan.folder)
