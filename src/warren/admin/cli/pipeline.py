@@ -277,7 +277,14 @@ def _audit_words(actions: Any) -> None:
 
 
 def _upkeep_words(actions: Any) -> None:
-    _action(actions, "compact", _compact, "put small files of tables together (without Spark)")
+    compact = _action(
+        actions, "compact", _compact, "put small files of tables together (without Spark)"
+    )
+    compact.add_argument(
+        "--bronze",
+        action="store_true",
+        help="those of archives, too; take the files that 'files' names then, not all there are",
+    )
     keep = _action(
         actions,
         "keep",
@@ -499,9 +506,9 @@ def _files(words: argparse.Namespace, folder: PipelineFolder) -> int:
 
 
 def _compact(words: argparse.Namespace, folder: PipelineFolder) -> int:
-    from warren.pipeline.upkeep import compact
+    from warren.pipeline.upkeep import compact, compact_bronze
 
-    for name, before, after in compact(folder):
+    for name, before, after in compact(folder) + (compact_bronze(folder) if words.bronze else []):
         print(f"{name}: {before:,} files, now {after:,}")
     return 0
 
