@@ -312,6 +312,7 @@ AMQP_KNOWN: dict[str, set[str]] = {
     "admin/cli/client.py": {"AmqpError", "ConnectionException"},
     "admin/cli/migrate.py": {"AmqpError"},
     "spark/broker.py": {"ChannelException"},
+    "spark/claims.py": {"warren.wire.amqp091.properties"},
     "spark/columns.py": {"ConnectionException"},
     "spark/outgoing.py": {
         "ConnectionException",

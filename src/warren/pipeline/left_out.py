@@ -2,7 +2,7 @@
 
 A letter may name the user who published it (`user_id`), and a broker takes it of no other one, but
 for those who may speak for anybody. Which letters these are is written down before the first is
-sent, and holds for the whole replay, whoever goes on with it::
+sent, and holds for the whole replay, by which user it may be gone on with::
 
     <folder>/replays/<id>/left_out.jsonl    first who sends; then a line for each that is left out
 

@@ -91,7 +91,7 @@ def open_session(log: Path | None = None) -> SparkSession:
 def _interrupted_later() -> Iterator[None]:
     """Have Ctrl-C wait for the end of the block.
 
-    A JVM whose start is waited for no more does not end by itself, and goes with nobody.
+    A JVM whose start is waited for no more does not end by itself, nor with this process.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

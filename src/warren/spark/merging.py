@@ -2,8 +2,8 @@
 
 The files of some checkouts become one, ``0000000003-0000000007.parquet``, and the manifest of the
 last of them is replaced by one that says so. That is one step: readers of the manifests see the
-small files, or the large one. What it covers goes after that: the manifests at once, which nobody
-heeds any more, and the files when those who have begun with them had time to end.
+small files, or the large one. What it covers goes after that: the manifests at once, which readers
+do not heed any more, and the files when those who have begun with them had time to end.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ published::
           body size u32, body
 
 A chunk is moved by one transaction, so it is kept within what a broker commits in one turn. Marks
-are made before the chunk is: whoever looks for its rows need not look at what was there then.
+are made before the chunk is: a look for its rows may leave out what was there then.
 """
 
 from __future__ import annotations
