@@ -11,6 +11,7 @@ from hypothesis import settings
 
 import warren
 from tests.support.broker import Broker, free_port
+from tests.support.examples import UNCOMPILED, USUAL
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES_KEY = "warren/rules"
@@ -21,7 +22,12 @@ PROCESS_FIXTURES = {"_shared_broker", "_oracle_broker", "_http_broker", "_ui_bro
 # The same examples in every run: what a test finds must not depend on the day. `make long` draws
 # others, from seeds that it prints.
 settings.register_profile(
-    "default", deadline=None, print_blob=True, derandomize=True, database=None
+    "default",
+    deadline=None,
+    print_blob=True,
+    derandomize=True,
+    database=None,
+    max_examples=USUAL if warren.COMPILED else UNCOMPILED,
 )
 settings.register_profile(
     "long", deadline=None, print_blob=True, derandomize=False, database=None, max_examples=1_000

@@ -30,7 +30,7 @@ LIFE_MS = 60_000
 SPREAD = 977
 WAYS = ("purge", "expire", "drop")
 
-BACKLOG = 50_000
+BACKLOG = 50_000 if warren.COMPILED else 30_000
 SHARED_BYTES_MAX = 10 if warren.COMPILED else 11
 """Of one that comes alone and shares all but the millisecond in which it came; what is not compiled
 has larger objects."""

@@ -19,7 +19,7 @@ from hypothesis.stateful import invariant, precondition, rule
 from tests.queues import reference
 from tests.queues.held import ACTS, FIRST, SESSION, Acts, Held, Step, acts_of
 from tests.queues.reference import Message
-from tests.support.examples import chosen
+from tests.support.examples import chosen, examples
 from warren.queues.fifo import commands
 
 RETRIES = st.sampled_from(["disabled", "all", "failed", "returned"])
@@ -251,7 +251,7 @@ RULES = ("ORD-08", "QL-02", "MET-04", "CQ-08", "QQ-11", "QQ-18", "PRI-06")
 QUORUM_RULES = ("QL-04", "DL-09", "DL-15", "PRI-03", "PRI-04", "POI-02", "POI-11", "POI-12",
                 "CT-13", "CT-15", "CT-16")  # fmt: skip
 
-HOW = settings(max_examples=chosen(80, 2_000), stateful_step_count=chosen(40, 200))
+HOW = settings(max_examples=examples(chosen(80, 200)), stateful_step_count=chosen(40, 200))
 
 TestClassic = pytest.mark.rule(*RULES)(HeldClassic.TestCase)
 TestClassic.settings = HOW

@@ -8,7 +8,7 @@ import warren
 from tests.raft.simulate import run_seed
 
 CHUNK = 30
-CHUNKS = 10 if warren.COMPILED else 3
+CHUNKS = 10 if warren.COMPILED else 1
 """The same world runs on both; on plain Python it takes several times as long."""
 
 

@@ -21,9 +21,11 @@ from tests.support.patience import patient
 from warren.__main__ import main
 from warren.admin.cli.groups import age_text
 from warren.client import PERSISTENT, Connection
+from warren.client.table import Tables
 from warren.spark import archiving
 from warren.spark.archiving import ArchiveProgress, NotArchived, QueueArchive, archived_files
 from warren.spark.broker import Fenced
+from warren.spark.options import UNBOUNDED
 from warren.spark.queue_rows import Drain, read_queue
 
 #: Runs `warren archive` in files of four rows and has it die at one of its steps, by its number:
@@ -371,3 +373,58 @@ def test_groups_are_shown_and_settled_by_a_checkpoint(
     assert f"queue '{queue}' has no group 'g'" in capsys.readouterr().err
     assert main(["groups", "list", "nowhere", *where]) == 1
     assert "no queue 'nowhere'" in capsys.readouterr().err
+
+
+@pytest.mark.process
+def test_a_group_is_set_back_within_what_it_holds(
+    broker: Broker,
+    connection: Connection,
+    queue: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fill(connection, queue, 0, 9)
+    reset = ["groups", "reset", queue, "g", "--uri", broker.url, "--to"]
+    tables = Tables(connection.channel())
+    epoch = tables.acquire(queue, "g", 0).epoch
+    for after in range(4):
+        assert tables.checkout(queue, "g", epoch, after, 2, 0, UNBOUNDED).number == after + 1
+    tables.settle(queue, "g", epoch, 1)
+
+    def depth() -> int:
+        return connection.channel().queue_declare(queue, passive=True).messages
+
+    def said(*words: str, status: int = 0) -> str:
+        assert main([*reset, *words]) == status
+        shown = capsys.readouterr()
+        return shown.err if status else shown.out
+
+    said_first = "checkouts up to 1 were settled before: their messages do not come back\n"
+    said_last = (
+        "a query whose checkpoint names one of those is refused: begin with a new checkpoint"
+    )
+    out = said("3", "--dry-run")
+    assert out.startswith(
+        f"{said_first}"
+        "4 messages of checkouts 2 to 3 would be settled: what no query has written of them is lost"
+        "\n2 messages of checkout 4 would be given back: what a query has written of them comes "
+        f"twice\n{said_last}"
+    )
+    assert depth() == 1
+    assert "6 messages of checkouts 2 to 4 would be given back" in said("start", "--dry-run")
+    assert "would be given back" in said("2020-01-01T00:00:00Z", "--dry-run")
+    assert "6 messages of checkouts 2 to 4 would be settled" in said("2999-01-01T00Z", "--dry-run")
+    assert "checkout 1 is settled: what was in it" in said("0", status=2)
+    assert "it has no checkout 5; the newest is 4" in said("5", status=2)
+    assert "s ago, so a query of it may run" in said("3", status=1)
+    assert depth() == 1, "nothing was done"
+    assert "4 messages of checkouts 2 to 3 are settled" in said("3", "--force")
+    assert depth() == 3
+    assert "the group holds nothing" in said("start", "--force")
+    with Drain(queue, "g", broker.url) as drain:
+        left = drain.take()
+        assert left is not None
+        assert [v for b in left.read() for v in b["value"].to_pylist()] == bodies(6, 9)
+    for place in ("2020-01-01T00:00:00", "yesterday"):
+        with pytest.raises(SystemExit):
+            main([*reset, place])
+        assert "--to" in capsys.readouterr().err

@@ -7,9 +7,10 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -17,15 +18,16 @@ import pytest
 from tests.spark.conftest import environment
 from tests.support.broker import Broker
 from tests.support.patience import patient
-from warren.client import Connection, connect
+from warren.client import PERSISTENT, Connection, connect
+from warren.client.table import Batches
 from warren.errors import ConfigError
 from warren.spark import broker as spark_broker
 from warren.spark import finalising, staging
 from warren.spark.broker import Unconfirmed
 from warren.spark.finalising import finalise, forget
-from warren.spark.options import WriteOptions, write_options
+from warren.spark.options import UNBOUNDED, WriteOptions, write_options
 from warren.spark.outgoing import Outgoing
-from warren.spark.staging import RowChunk, Staged, decode_chunk, encode_chunk, stage_rows
+from warren.spark.staging import Mark, RowChunk, Staged, decode_chunk, encode_chunk, stage_rows
 
 QUORUM = {"x-queue-type": "quorum"}
 WAIT_SECONDS_MAX = patient(60.0)
@@ -184,13 +186,11 @@ def test_a_driver_killed_while_rows_are_moved_neither_loses_nor_doubles_one(
     assert count(connection, staging.stage_queue(sink)) == 0
 
 
-@pytest.mark.parametrize("consumed", [False, True])
-def test_rows_of_a_transaction_that_a_node_left_half_done_are_not_doubled(
-    broker: Broker, connection: Connection, target: str, sink: str, consumed: bool
+def leave_half_done(
+    broker: Broker, connection: Connection, sink: str, meanwhile: Callable[[], None]
 ) -> None:
-    """They are in their queue, whole or in part, but the chunk was not acked: it comes back."""
-    options = given(broker, topic=target)
-    one = stage(options, sink, 0, values(0, 2_500))
+    """As a node's death may: rows of three chunks are in their queue, whole or in part, but none of
+    the chunks is acked, and all come back."""
     with connect(broker.url) as dying:
         channel = dying.channel()
         channel.consume(staging.stage_queue(sink))
@@ -199,17 +199,68 @@ def test_rows_of_a_transaction_that_a_node_left_half_done_are_not_doubled(
             deliveries = channel.receive(1, WAIT_SECONDS_MAX)
             assert deliveries
             chunks += [decode_chunk(delivery.body) for delivery in deliveries]
-        there = [*chunks[0].rows, *chunks[1].rows[:300]]
+        meanwhile()
         publisher = connection.channel()
         publisher.confirm_select()
-        for row in there:
+        for row in [*chunks[0].rows, *chunks[1].rows[:300]]:
             publisher.publish("", row.key, row.body, row.properties)
         assert publisher.wait_for_confirms() == []
+
+
+def watched(reads: list[int]) -> spark_broker.Connect:
+    """Connects, and notes from which messages on queues are read."""
+
+    class Watched:
+        def __init__(self, tables: spark_broker.TableCalls) -> None:
+            self._tables = tables
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._tables, name)
+
+        def read(self, queue: str, first: int, last: int, bytes_max: int) -> Batches:
+            if not queue.startswith("warren.sink.") and first < UNBOUNDED - 1:
+                reads.append(first)
+            return self._tables.read(queue, first, last, bytes_max)
+
+    def connected(uri: str) -> spark_broker.Session:
+        session = spark_broker.connect(uri)
+        return session._replace(tables=cast(spark_broker.TableCalls, Watched(session.tables)))
+
+    return connected
+
+
+@pytest.mark.parametrize("consumed", [False, True])
+def test_rows_of_a_transaction_that_a_node_left_half_done_are_not_doubled(
+    broker: Broker, connection: Connection, target: str, sink: str, consumed: bool
+) -> None:
+    """And what was in their queue before is not looked at, however much it is."""
+    options = given(broker, topic=target)
+    connection.channel().publish_many("", target, [b"-1"] * 700, PERSISTENT)
+    one = stage(options, sink, 0, values(0, 2_500))
+    leave_half_done(broker, connection, sink, lambda: None)
     got = bodies(connection, target) if consumed else []
-    decide([one], sink, 0, options)
+    reads: list[int] = []
+    finalise([one], sink, 0, True, options, watched(reads))
     got += bodies(connection, target)
-    assert sorted(got, key=int) == [b"%d" % n for n in range(2_500)]
+    assert sorted(got, key=int) == [b"-1"] * 700 + [b"%d" % n for n in range(2_500)]
     assert count(connection, staging.stage_queue(sink)) == 0
+    assert reads and min(reads) == 700
+
+
+def test_a_target_that_was_made_anew_meanwhile_is_looked_at_from_its_beginning(
+    broker: Broker, connection: Connection, target: str, sink: str
+) -> None:
+    options = given(broker, topic=target)
+    connection.channel().publish_many("", target, [b"-1"] * 500, PERSISTENT)
+    one = stage(options, sink, 0, values(0, 2_500))
+
+    def made_anew() -> None:
+        connection.channel().queue_delete(target)
+        connection.channel().queue_declare(target, durable=True, arguments=QUORUM)
+
+    leave_half_done(broker, connection, sink, made_anew)
+    decide([one], sink, 0, options)
+    assert sorted(bodies(connection, target), key=int) == [b"%d" % n for n in range(2_500)]
 
 
 def test_of_drivers_that_decide_at_the_same_time_one_counts(
@@ -264,13 +315,26 @@ def test_rows_that_reach_no_queue_are_kept_until_there_is_one(
     channel.exchange_delete(exchange)
 
 
+def test_a_row_that_names_another_user_fails_its_task_before_anything_is_decided(
+    broker: Broker, connection: Connection, target: str, sink: str
+) -> None:
+    """Once it were, no later batch of the sink would get past it."""
+    options = given(broker, topic=target)
+    rows = [{"value": b"0", "user_id": user} for user in ("guest", "alice")]
+    with pytest.raises(Unconfirmed, match="names user 'alice' in 'user_id', and user 'guest' may"):
+        stage(options, sink, 0, rows)
+    decide([stage(options, sink, 0, rows[:1])], sink, 0, options)
+    assert bodies(connection, target) == [b"0"]
+
+
 def test_chunks_are_what_was_staged_and_nothing_else_is_one() -> None:
-    chunk = RowChunk(
-        b"a" * 16, 5, 2, [Outgoing("e", "k", b"\0\0", b"body"), Outgoing("", "", b"", b"")]
-    )
+    rows = [Outgoing("e", "k", b"\0\0", b"body"), Outgoing("", "", b"", b"")]
+    marks = {"k": Mark(7, 1 << 40), "": Mark(8, 0)}
+    chunk = RowChunk(b"a" * 16, 5, 2, rows, marks)
     body = encode_chunk(chunk)
     assert decode_chunk(body) == chunk
-    for cut in range(1, len(body) - 28):
+    assert decode_chunk(encode_chunk(chunk._replace(rows=[], marks={}))).marks == {}
+    for cut in range(1, len(body) - len(encode_chunk(chunk._replace(rows=[])))):
         if body[:-cut] != body[: len(body) - 10]:  # That is the first row, whole.
             with pytest.raises(ValueError, match="no chunk|cut off"):
                 decode_chunk(body[:-cut])

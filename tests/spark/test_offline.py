@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -210,6 +211,7 @@ def test_offline_is_what_the_node_has_when_it_starts(crashed: Crashed) -> None:
     crashed.broker.stop()
     # And after an orderly stop.
     assert live(crashed.data, "orders") == read["orders"]
+    assert [row for row in offline(crashed.data) if row["state"] == "damaged"] == []
 
 
 def test_states(crashed: Crashed) -> None:
@@ -285,13 +287,51 @@ def names_of(directory: Path) -> list[str]:
     return [f"{number:08d}.log" for number, _ in load(DiskView(directory)).files]
 
 
-def test_a_tail_that_is_cut_off_costs_what_was_in_it(damaged: Path) -> None:
+def round_before(path: Path, at: int) -> int:
+    """Where the round begins that a place of a file is in: each at a multiple of a block."""
+    data = path.read_bytes()
+    return next(begin for begin in range(at // 512 * 512, -1, -512) if data[begin:][:4] == b"WRB1")
+
+
+@pytest.mark.parametrize(
+    ("where", "why"),
+    [
+        ("within a block", "is cut off at byte .*, within a block: what came last is missing"),
+        ("within a round", "is cut off at byte .*, within a round: what came last is missing"),
+        ("between rounds", "ends with a round of messages and has no room behind it"),
+        ("at its beginning", "is empty, as no node leaves it"),
+        ("zeros", None),
+    ],
+)
+def test_a_tail_that_is_cut_off_costs_what_was_in_it(
+    damaged: Path, where: str, why: str | None
+) -> None:
+    """And it is told, but for zeros, which are what was never written."""
     path, at = place_of(damaged, BODY % (ORDERS - 1))
+    if where == "at its beginning":
+        path = damaged / "log" / names_of(damaged)[-1]
+    begin = round_before(path, at)
+    end = {
+        "within a block": at + 10,
+        "within a round": begin + 512,
+        "between rounds": begin,
+        "at its beginning": 0,
+        "zeros": begin,
+    }[where]
+    size = path.stat().st_size
     with path.open("r+b") as file:
-        file.truncate(at + 10)
+        file.truncate(end)
+        if where == "zeros":
+            file.truncate(size)
     rows = offline(damaged, "orders")
-    assert sorted(row["value"] for row in rows) == bodies(50, ORDERS - 1)
-    assert len(offline(damaged, "plain")) == 94
+    told = [row["reason"] for row in rows if row["state"] == "damaged" and row["offset"] is None]
+    assert [bool(re.search(why, reason)) for reason in told] == [True] if why else not told
+    kept = sorted(row["value"] for row in rows if row["state"] != "damaged")
+    if where == "at its beginning":
+        assert set(kept) < set(bodies(0, ORDERS - 1)), "settled ones come back, too"
+        return
+    assert kept == bodies(50, ORDERS - 1)
+    assert len([row for row in offline(damaged, "plain") if row["state"] != "damaged"]) == 94
 
 
 @pytest.mark.parametrize("where", ["a closed file", "the newest file"])

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,7 +30,16 @@ from warren.__main__ import main
 from warren.client import PERSISTENT, Connection, connect
 from warren.pipeline import plots, words
 from warren.pipeline.layout import PipelineError, PipelineFolder, file_name
-from warren.pipeline.replay import Plan, Selection, decide, plan_named, send, trail_files
+from warren.pipeline.left_out import decide_left_out
+from warren.pipeline.replay import (
+    Plan,
+    Selection,
+    decide,
+    left_out_files,
+    plan_named,
+    send,
+    trail_files,
+)
 from warren.pipeline.silver import SilverTable
 from warren.pipeline.tables import Table
 from warren.pipeline.upkeep import compact, keep
@@ -196,8 +206,18 @@ replay.send(folder, replay.plan_named(folder, "r"), sys.argv[5])
 """
 
 
-def planned(folder: PipelineFolder, queue: str, count: int, batch_rows: int) -> Plan:
-    """A replay of letters with numbers as bodies, in two files."""
+def planned(
+    folder: PipelineFolder,
+    queue: str,
+    count: int,
+    batch_rows: int,
+    users: dict[int, str] | None = None,
+) -> Plan:
+    """A replay of letters with numbers as bodies, in two files; some name a user in `user_id`."""
+    named = {
+        number: Properties(delivery_mode=2, user_id=user).encode()
+        for number, user in (users or {}).items()
+    }
 
     def write(path: Path) -> None:
         path.mkdir()
@@ -206,7 +226,8 @@ def planned(folder: PipelineFolder, queue: str, count: int, batch_rows: int) -> 
                 {
                     **{"letter_queue": "dead", "incarnation": 1, "offset": number},
                     **{"sent_id": f"id{number}", "exchange": "", "key": queue},
-                    **{"value": b"%d" % number, "properties_raw": PERSISTENT},
+                    **{"value": b"%d" % number},
+                    **{"properties_raw": named.get(number, PERSISTENT)},
                     "headers": [{"key": "x-replay", "value": b"r"}],
                 }
                 for number in range(begin, end)
@@ -274,6 +295,70 @@ def test_letters_for_a_queue_that_is_not_there_wait_for_it(
     assert send(folder, plan, broker.url, rate=1000) == 3
     assert taken(connection, "pipeline-late") == [b"0", b"1", b"2"]
     connection.channel().queue_delete("pipeline-late")
+
+
+@pytest.mark.process
+def test_letters_that_name_another_user_are_left_out_and_told(
+    broker: Broker, connection: Connection, queue: str, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Of a user who may not speak for others; the rest is sent, whatever ends it."""
+    folder = PipelineFolder(tmp_path / "p")
+    users = {1: "alice", 2: "guest", 4: "alice", 5: "bob", 6: "alice", 7: "alice"}
+    plan = planned(folder, queue, 8, 2, users)
+    done = subprocess.run(
+        [sys.executable, "-c", DYING, "replay", "write_text", "2", str(folder.path), broker.url],
+        capture_output=True,
+        env=environment(),
+        timeout=patient(60),
+    )
+    assert done.returncode == -signal.SIGKILL
+    said: list[str] = []
+    sent = send(folder, plan_named(folder, "r"), broker.url, warn=said.append)
+    (text,) = said
+    assert "5 letters are left out: they name 'alice' (4), 'bob' (1) in 'user_id'" in text
+    assert "user 'guest' may not" in text and "--set user_id=NULL" in text
+    assert sorted(taken(connection, queue)) == [b"0", b"2", b"3"]
+    assert sent == 2, "the first batch was sent before"
+    plan = plan_named(folder, "r")
+    assert (plan.done, plan.sent, plan.left_out) == (True, 3, 5)
+    (left,) = [[json.loads(line) for line in open(file)] for file in left_out_files(folder)]
+    told = [(row["offset"], row["user_id"], row["batch"], row["message_id"]) for row in left[1:]]
+    assert told[0] == (1, "alice", 0, "id1") and [row[0] for row in told] == [1, 4, 5, 6, 7]
+    assert {row["why"] for row in left[1:]} == {
+        f"it names user '{user}', and user 'guest' may not" for user in ("alice", "bob")
+    }
+    words = ["pipeline", "replay", str(folder.path), "--resume", "r", "--uri", broker.url]
+    assert main(words) == 1, "not all was done"
+    assert "5 letters are left out" in capsys.readouterr().err
+
+
+@pytest.mark.process
+def test_who_may_speak_for_others_sends_all_and_nobody_else_goes_on_with_it(
+    broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    folder = PipelineFolder(tmp_path / "p")
+    planned(folder, queue, 4, 2, {0: "alice", 3: "alice"})
+    node = ["--data-dir", str(broker.data_dir)]
+    assert main(["users", "add_user", "speaker", "secret", *node]) == 0
+    try:
+        assert main(["users", "set_user_tags", "speaker", "impersonator", *node]) == 0
+        assert main(["permissions", "set_permissions", "speaker", ".*", ".*", ".*", *node]) == 0
+        speaker = broker.url.replace("guest:guest@", "speaker:secret@")
+        dying = [sys.executable, "-c", DYING, "mover", "move", "2", str(folder.path), speaker]
+        done = subprocess.run(
+            dying, capture_output=True, env=environment(), timeout=patient(60), text=True
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        with pytest.raises(
+            PipelineError, match="'speaker' began .* 'alice' .1. .* user 'guest' may not: go on as"
+        ):
+            send(folder, plan_named(folder, "r"), broker.url)
+        assert send(folder, plan_named(folder, "r"), speaker) == 2
+    finally:
+        assert main(["users", "delete_user", "speaker", *node]) == 0
+    assert sorted(taken(connection, queue)) == [b"0", b"1", b"2", b"3"]
+    assert left_out_files(folder) == []
 
 
 # --- the whole chain ----------------------------------------------------------------------------
@@ -476,7 +561,8 @@ def test_a_choice_that_could_not_be_sent_is_not_made(
 
     told: dict = {"x-death": [{"reason": "rejected", "queue": "q"}], "kept": "yes", "CC": ["other"]}
     letters = [b'{"n": 1}', b'{"n": null}']
-    connection.channel().publish_many("", queue, letters, Properties(headers=told).encode())
+    properties = Properties(headers=told, user_id="guest", message_id="m").encode()
+    connection.channel().publish_many("", queue, letters, properties)
     folder = PipelineFolder(tmp_path / "p")
     assert main(["pipeline", "bronze", str(folder.path), queue, "--uri", broker.url]) == 0
     triage = Triage(spark, folder)
@@ -500,6 +586,23 @@ def test_a_choice_that_could_not_be_sent_is_not_made(
         [header["key"] for header in row] for row in pq.read_table(file)["headers"].to_pylist()
     ]
     assert names == [["kept", "x-replay", "x-replay-of"]] * 2, "nothing else gets a copy"
+
+    # What a replay leaves out may be chosen by the next one, and the audit tells.
+    rows = pq.ParquetFile(file).read_row_group(0).to_batches()
+    claims: Any = SimpleNamespace(user="other", allows=lambda user: False)
+    facts = {"replay": "r", "at": "2026-01-31T12:00:00.000Z", "by": "me@here"}
+    decide_left_out(plan.folder, enumerate(rows), lambda rows: iter(("guest", None)), claims, facts)
+    found = triage.letters()
+    assert found is not None
+    assert {row.offset: row.replay for row in found.collect()} == {0: None, 1: "r"}
+    for edits, claimed in (({}, [("guest", 1)]), ({"user_id": "NULL"}, [])):
+        selection = Selection(edits=edits)
+        rows = triage.selected("s", selection)
+        assert rows is not None and triage.dry_run(rows, selection).claims == claimed
+    from warren.pipeline.audit import story
+
+    told_of = [event.what for event in story(spark, folder, "m", "warren.feed")]
+    assert any("names user 'guest', and user 'other' may not" in what for what in told_of)
 
 
 @pytest.mark.spark

@@ -7,6 +7,9 @@ from hypothesis import settings
 USUAL = 100
 """What Hypothesis draws unless it is told otherwise."""
 
+UNCOMPILED = 30
+"""What it draws of plain Python, which takes several times as long: all is drawn compiled, too."""
+
 
 def is_long() -> bool:
     """Whether the profile in force looks for faults for as long as it takes (`make long`)."""
@@ -14,8 +17,8 @@ def is_long() -> bool:
 
 
 def examples(count: int) -> int:
-    """So many, and as many times more as the profile in force wants (`tests/conftest.py`)."""
-    return count * max(1, settings.default.max_examples // USUAL)
+    """So many, or so many times as many as the profile in force wants (`tests/conftest.py`)."""
+    return count * settings.default.max_examples // USUAL
 
 
 def chosen(count: int, long: int) -> int:

@@ -44,6 +44,7 @@ from warren.offline.states import (
     pairs,
     without,
 )
+from warren.offline.tail import missing_end
 from warren.offline.view import DiskView
 from warren.ports import Job
 from warren.queue_types import CLASSIC, QUORUM
@@ -218,10 +219,13 @@ class DataDirectory:
         self._witness = LeavingWitness()
         view = DiskView(path)
         self._complete(view)
+        cut = missing_end(DiskView(path), load(view))
         self._replayer = NodeReplayer(self._node_name(), True, True, self._witness)
         self._log = Log(view, self._jobs, LogConfig(), _NoOwner())
         self._log.recover(self._replayer)
         self.problems += [str(doubt) for doubt in self._replayer.doubts]
+        if cut is not None:
+            self.problems.append(cut)
         self.queues = self._find_queues()
 
     def _complete(self, view: DiskView) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql.window import Window
 
 from warren.pipeline.layout import PipelineFolder
 from warren.pipeline.letters import header
-from warren.pipeline.replay import trail_files
+from warren.pipeline.replay import left_out_files, trail_files
 from warren.pipeline.silver import POISON, SilverTable, bronze_rows
 from warren.pipeline.tables import ROWS
 from warren.pipeline.triage import Triage
@@ -118,6 +118,13 @@ def story(
             events.append(
                 AuditEvent(row.ms, f"sent again to {to} by {row.by}, in replay {row.replay}")
             )
+    files = left_out_files(folder)
+    if files:
+        left = spark.read.schema(f"{_TRAIL}, why string").json(files)
+        left = left.where(F.col("message_id") == message_id)
+        for row in left.select(F.unix_millis("at").alias("ms"), "*").collect():
+            text = f"left out of replay {row.replay} by {row.by}: {row.why}"
+            events.append(AuditEvent(row.ms, text))
     return sorted(events)
 
 

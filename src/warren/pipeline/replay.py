@@ -4,6 +4,7 @@
 
     <folder>/replays/<id>/letters/*.parquet        what is sent, as it is sent, in this order
     <folder>/replays/<id>/plan.json                made last: the replay is decided
+    <folder>/replays/<id>/left_out.jsonl           letters that its user may not send (`left_out`)
     <folder>/replays/<id>/sent/0000000003.jsonl    batch 3 was sent: a line for each letter
     <folder>/replays/<id>/done.json                all were
 
@@ -42,8 +43,17 @@ from warren.pipeline.layout import (
     write_json,
     write_text,
 )
+from warren.pipeline.left_out import (
+    LEFT_OUT,
+    LeftOut,
+    check_sender,
+    decide_left_out,
+    read_left_out,
+)
 from warren.spark.archive import sync
 from warren.spark.broker import Connect, connect
+from warren.spark.calling import PatientCaller
+from warren.spark.claims import Claims, claimed_user
 from warren.spark.finalising import finalise, forget
 from warren.spark.options import EXACTLY_ONCE, WriteOptions, write_options
 from warren.spark.outgoing import messages
@@ -101,6 +111,7 @@ class Plan(NamedTuple):
         by: Who decided it.
         selection: As it was asked for.
         sent: Letters that the audit trail has.
+        left_out: Letters that are not sent, since their user may not send them.
     """
 
     id: str
@@ -111,6 +122,7 @@ class Plan(NamedTuple):
     by: str
     selection: dict[str, Any]
     sent: int
+    left_out: int
 
     @property
     def done(self) -> bool:
@@ -152,6 +164,7 @@ def plan_in(folder: Path) -> Plan:
     check_version(found, folder)
     batches = sum(1 for _ in (folder / _SENT).glob("*.jsonl"))
     letters, rows = int(found["letters"]), int(found["batch_rows"])
+    left = read_left_out(folder) or LeftOut()
     return Plan(
         id=folder.name,
         folder=folder,
@@ -160,7 +173,8 @@ def plan_in(folder: Path) -> Plan:
         made_ms=int(found["made_ms"]),
         by=str(found["by"]),
         selection=dict(found["selection"]),
-        sent=min(batches * rows, letters),
+        sent=min(batches * rows, letters) - left.within(batches),
+        left_out=left.letters,
     )
 
 
@@ -253,15 +267,20 @@ def send(
     tell: Tell = lambda sent, letters: None,
     options: dict[str, str] | None = None,
     connect: Connect = connect,
+    warn: Callable[[str], None] = lambda text: None,
 ) -> int:
     """Send what a replay has not sent yet; returns how many letters that were.
 
+    Letters that name a user in `user_id` whom the one of the URI may not name are left out.
+
     Args:
         rate: Letters a second at most; 0 for as fast as it goes.
+        warn: Called before anything is sent with what is left out, if something is.
         options: Further ones of docs/spark.md for writing.
 
     Raises:
-        PipelineError: Another process sends it, or its files were changed.
+        PipelineError: Another process sends it, its files were changed, or it needs the user who
+            began it.
         Unconfirmed: A letter reached no queue; the replay goes on with it once there is one.
         BrokerError: The broker refused, or is away for longer than `retryTimeout`.
     """
@@ -270,22 +289,27 @@ def send(
     begun = time.monotonic()
     sent = 0
     with folder.writing(f"replay {plan.id}"):
+        left = _left_out(plan, write_options(given), connect)
+        if left.letters:
+            warn(left.why())
         total = plan_in(plan.folder).sent
-        tell(total, plan.letters)
+        wanted_letters = plan.letters - left.letters
+        tell(total, wanted_letters)
         for number, rows in enumerate(_batches(plan)):
             if _sent_file(plan, number).exists():
                 continue
             if rate:
                 time.sleep(max(0.0, begun + sent / rate - time.monotonic()))
+            rows = left.kept(number, rows)
             wanted = write_options({**given, "sinkId": sink, "batchId": str(number)})
             _send_batch(plan, number, rows, wanted, connect)
             sent += rows.num_rows
             total += rows.num_rows
-            tell(total, plan.letters)
-        if total != plan.letters:
+            tell(total, wanted_letters)
+        if total != wanted_letters:
             raise PipelineError(
-                f"replay {plan.id} has {total} letters in its files, and {plan.letters} were "
-                "decided on: the files were changed"
+                f"replay {plan.id} has {total + left.letters} letters in its files, and "
+                f"{plan.letters} were decided on: the files were changed"
             )
         write_json(plan.folder / _DONE, {"version": VERSION, "at": _now(), "by": who()})
         forget(sink, write_options(given), connect)
@@ -296,10 +320,11 @@ def _send_batch(
     plan: Plan, number: int, rows: pa.RecordBatch, options: WriteOptions, connect: Connect
 ) -> None:
     """Publish a batch, unless the broker has it, and write down that it was."""
-    prefix = f"{options.sink}:{number}"
-    message_rows = iter([_as_messages(rows)])
-    staged = stage_rows(message_rows, options, prefix, options.sink, number, True, connect)
-    finalise([staged], options.sink, number, True, options, connect)
+    if rows.num_rows:
+        prefix = f"{options.sink}:{number}"
+        message_rows = iter([_as_messages(rows)])
+        staged = stage_rows(message_rows, options, prefix, options.sink, number, True, connect)
+        finalise([staged], options.sink, number, True, options, connect)
     at, by, user = _now(), who(), parse_uri(options.uris[0]).user
     lines: list[str] = []
     columns = ["letter_queue", "incarnation", "offset", "sent_id", "exchange", "key"]
@@ -307,7 +332,29 @@ def _send_batch(
         told = {"replay": plan.id, "batch": number, "at": at, "by": by, "user": user, **row}
         told["message_id"] = told.pop("sent_id")
         lines.append(json.dumps(told, ensure_ascii=False))
-    write_text(_sent_file(plan, number), "\n".join(lines) + "\n")
+    write_text(_sent_file(plan, number), "".join(f"{line}\n" for line in lines))
+
+
+def _left_out(plan: Plan, options: WriteOptions, connect: Connect) -> LeftOut:
+    """Which letters are not sent, as was decided when the first was."""
+    batches = enumerate(_batches(plan))
+    caller = PatientCaller(options.uris, options.retry_seconds, connect)
+
+    def claimed(rows: pa.RecordBatch) -> Iterator[str | None]:
+        for message in messages(_as_messages(rows), options, "", 0):
+            yield claimed_user(message.properties)
+
+    try:
+        claims = Claims(options, caller.connected().open)
+        known = read_left_out(plan.folder)
+        if known is None:
+            facts = {"replay": plan.id, "at": _now(), "by": who()}
+            return decide_left_out(plan.folder, batches, claimed, claims, facts)
+        open_ = (each for each in batches if not _sent_file(plan, each[0]).exists())
+        check_sender(known, open_, claimed, claims)
+        return known
+    finally:
+        caller.close()
 
 
 def _batches(plan: Plan) -> Iterator[pa.RecordBatch]:
@@ -344,6 +391,11 @@ def letter_files(folder: PipelineFolder) -> list[str]:
 def trail_files(folder: PipelineFolder) -> list[str]:
     """The audit trail: files of JSON lines."""
     return [str(file) for plan in plans(folder) for file in (plan.folder / _SENT).glob("*.jsonl")]
+
+
+def left_out_files(folder: PipelineFolder) -> list[str]:
+    """Files of JSON lines with the letters that replays leave out."""
+    return [str(plan.folder / LEFT_OUT) for plan in plans(folder) if plan.left_out]
 
 
 def _sent_file(plan: Plan, number: int) -> Path:

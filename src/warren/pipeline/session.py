@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 import warren
@@ -56,6 +59,9 @@ def open_session(log: Path | None = None) -> SparkSession:
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     # It prints pages of Java for each error that is raised, too.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    # And a traceback for Ctrl-C.
+    for name in (None, "py4j.clientserver", "py4j.java_gateway"):
+        logging.getLogger(name).addFilter(_is_no_interrupt)
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -67,7 +73,7 @@ def open_session(log: Path | None = None) -> SparkSession:
         for name, value in _CONF.items():
             builder = builder.config(name, value)
     try:
-        with _stderr_to(None if submitted else log):
+        with _stderr_to(None if submitted else log), _interrupted_later():
             session = builder.getOrCreate()
     except (PySparkException, OSError) as error:
         more = f"; more in {log}" if log else ""
@@ -79,6 +85,39 @@ def open_session(log: Path | None = None) -> SparkSession:
     for name, value in _NEEDED.items():
         session.conf.set(name, value)
     return session
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Have Ctrl-C wait for the end of the block.
+
+    A JVM whose start is waited for no more does not end by itself, and goes with nobody.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        pressed = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        # In the place of Spark's own, which talks to the JVM while the same thread may be doing so.
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Whether a record is of something else than what Ctrl-C brought about."""
+    error = record.exc_info[1] if record.exc_info else None
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is None
 
 
 @contextmanager

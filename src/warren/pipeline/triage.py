@@ -17,7 +17,7 @@ from warren.pipeline.letters import (
     silver_schemas,
     with_fault,
 )
-from warren.pipeline.replay import PUBLISHED_TO, Selection, letter_files
+from warren.pipeline.replay import PUBLISHED_TO, Selection, left_out_files, letter_files
 from warren.pipeline.session import first_line
 
 if TYPE_CHECKING:
@@ -48,12 +48,14 @@ class DryRun(NamedTuple):
         targets: By exchange and routing key, how many.
         changes: Some of those that it mends.
         unfit: Those that do not fit their schema after it either; None if no schema is known.
+        claims: Users that they name in `user_id`, and how many do.
     """
 
     letters: int
     targets: list[tuple[str, str, int]]
     changes: list[Change]
     unfit: int | None
+    claims: list[tuple[str, int]]
 
 
 class Triage:
@@ -75,6 +77,10 @@ class Triage:
             return found.withColumn("replay", F.lit(None).cast("string"))
         name = F.element_at(F.split(F.col("_metadata.file_path"), "/"), -3)
         sent = self._spark.read.parquet(*files).select(*PLACE, name.alias("replay"))
+        left_out = left_out_files(self._folder)
+        if left_out:
+            left = self._spark.read.schema(_LEFT_OUT).json(left_out)
+            sent = sent.join(left, [*PLACE, "replay"], "left_anti")
         sent = sent.groupBy(*PLACE).agg(F.max("replay").alias("replay"))
         return found.join(sent, list(PLACE), "left")
 
@@ -111,7 +117,7 @@ class Triage:
 
     def write(self, rows: DataFrame, folder: Path) -> None:
         """Write what is selected in its order."""
-        rows = rows.drop("_before", "queue")
+        rows = rows.drop("_before", "_claims", "queue")
         rows.orderBy("letter_queue", "incarnation", "offset").coalesce(1).write.option(
             "compression", "zstd"
         ).parquet(folder.as_uri())
@@ -122,6 +128,7 @@ class Triage:
         try:
             targets = rows.groupBy("exchange", "key").count().orderBy(F.desc("count")).collect()
             letters = sum(row["count"] for row in targets)
+            claims = rows.where("_claims IS NOT NULL").groupBy("_claims").count().collect()
             shown = []
             if "value" in selection.edits:
                 changed = rows.where(~F.col("value").eqNullSafe(F.col("_before")))
@@ -136,7 +143,11 @@ class Triage:
         finally:
             rows.unpersist()
         return DryRun(
-            letters, [(row["exchange"], row["key"], row["count"]) for row in targets], shown, unfit
+            letters,
+            [(row["exchange"], row["key"], row["count"]) for row in targets],
+            shown,
+            unfit,
+            [(row["_claims"], row["count"]) for row in claims],
         )
 
     def _chosen(self, where: str) -> DataFrame | None:
@@ -190,11 +201,15 @@ class Triage:
             *PLACE,
             "queue",
             "_before",
+            F.col("_new_user_id" if "user_id" in edited else "user_id").alias("_claims"),
             "properties_raw",
             F.col("_sent_id").alias("sent_id"),
             *[F.col(f"_made_{name}").alias(name) for name in made],
         )
 
+
+#: What tells a letter that a replay leaves out.
+_LEFT_OUT: Final = "letter_queue string, incarnation long, offset long, replay string"
 
 _HEADERS: Final = "array<struct<key: string, value: binary>>"
 

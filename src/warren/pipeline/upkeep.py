@@ -10,14 +10,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from warren.pipeline.layout import PipelineFolder
 from warren.pipeline.tables import KEPT_SECONDS, Table, TableFile, time_range
 from warren.spark.archiving import ArchivedBatch, archived_batches, forget_batches, old_files
+from warren.spark.merging import drop_covered, merge_files, put_in_place
 
 #: Rows and bytes of a file that is not put together with others any more.
 _LARGE_ROWS: Final = 500_000
@@ -94,6 +97,62 @@ def compact(folder: PipelineFolder, files_min: int = 2) -> list[CompactedTable]:
     return done
 
 
+def compact_bronze(folder: PipelineFolder) -> list[CompactedTable]:
+    """Put small files of archives together, in the order of their messages.
+
+    What tables have read is not mixed with what they have not, and the newest file stays as it is.
+
+    Raises:
+        PipelineError: Another process writes one of them, or reads it for a table.
+    """
+    done: list[CompactedTable] = []
+    with folder.writing("bronze"):
+        for queue in folder.queues():
+            archive = folder.bronze(queue)
+            _sweep_archive(archive)
+            batches = list(archived_batches(archive))
+            drop_covered(archive, batches)
+            before = after = len(batches)
+            for group in _archive_groups(batches[:-1], set(_read(folder, queue))):
+                file = merge_files(archive, group)
+                with ExitStack() as locks:
+                    for lock in (f"silver {queue}", "gold", "latencies", "letters"):
+                        locks.enter_context(folder.writing(lock))
+                    if any(group[0].first <= at < group[-1].number for at in _read(folder, queue)):
+                        continue  # A table has read a part of it meanwhile: next time.
+                    put_in_place(archive, group, file)
+                after -= len(group) - 1
+            if after < before:
+                name = str(archive.relative_to(folder.path))
+                done.append(CompactedTable(name, before, after))
+    return done
+
+
+def _archive_groups(batches: list[ArchivedBatch], read: set[int]) -> list[list[ArchivedBatch]]:
+    """Neighbours that make a large file each, of one schema.
+
+    Args:
+        read: Checkouts up to which tables have read the archive.
+    """
+    groups: list[list[ArchivedBatch]] = [[]]
+    rows = size = 0
+    schema: pa.Schema | None = None
+    for batch in batches:
+        large = batch.rows >= _LARGE_ROWS // 2 or batch.bytes >= _LARGE_BYTES // 2
+        full = rows + batch.rows > _LARGE_ROWS or size + batch.bytes > _LARGE_BYTES
+        group = groups[-1]
+        told = any(group[-1].number <= at < batch.first for at in read) if group else False
+        own = None if large else pq.read_schema(batch.file)
+        if large or full or told or own != schema:
+            groups.append([])
+            rows = size = 0
+        if not large:
+            groups[-1].append(batch)
+            rows, size = rows + batch.rows, size + batch.bytes
+        schema = own
+    return [group for group in groups if len(group) > 1]
+
+
 def _groups(files: list[TableFile]) -> list[list[TableFile]]:
     """Files that make a large one each, of one part, in the order of their times."""
     groups: list[list[TableFile]] = []
@@ -156,9 +215,7 @@ def keep(folder: PipelineFolder, days: float, bronze_days: float | None = None) 
 
 def _keep_archive(folder: PipelineFolder, queue: str, before_ms: int) -> TakenAway:
     archive = folder.bronze(queue)
-    for file in old_files(archive):
-        if file.stat().st_mtime < time.time() - KEPT_SECONDS:
-            file.unlink()
+    _sweep_archive(archive)
     read_by_all = min(_read(folder, queue), default=0)
     old: list[ArchivedBatch] = []
     for batch in archived_batches(archive):
@@ -170,6 +227,13 @@ def _keep_archive(folder: PipelineFolder, queue: str, before_ms: int) -> TakenAw
         os.utime(batch.file)  # From now on readers have time to end.
     name = str(archive.relative_to(folder.path))
     return TakenAway(name, len(gone), sum(batch.rows for batch in gone))
+
+
+def _sweep_archive(archive: Path) -> None:
+    """Delete files that readers have had time to end with."""
+    for file in old_files(archive):
+        if file.stat().st_mtime < time.time() - KEPT_SECONDS:
+            file.unlink()
 
 
 def _last_ms(file: Path) -> int:

@@ -27,7 +27,7 @@ from typing import Final, final
 
 from librt.strings import BytesWriter, write_i16_le, write_i32_le, write_i64_le
 from librt.vecs import append, vec
-from mypy_extensions import i16, i32, i64
+from mypy_extensions import i16, i32, i64, u8
 
 MAGIC: Final = b"WFB2"
 NONE: Final = -1
@@ -269,7 +269,7 @@ def _narrow(
     at = first
     if width == 1:
         while at < behind:
-            out.append(int(cells[at] - base))
+            out.append(u8(cells[at] - base))
             at += apart
     elif width == 2:
         while at < behind:

@@ -7,6 +7,8 @@
     <folder>/_manifest/0000000007.json  says that they are archived, in which file, and which
     <folder>/_staging/                  what is being written, or what a crash left there
 
+Files of several checkouts may be put together later (`warren.spark.merging`).
+
 A batch goes through these steps, and each name comes into being by one link of a file that is whole
 and on disk, which fails if the name is taken:
 
@@ -26,6 +28,7 @@ The folder has to be on a file system with hard links.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 import uuid
@@ -58,6 +61,9 @@ _REPEATING: Final = (
     *("properties_raw", "vhost", "incarnation", "state", "reason", "acquired_count"),
     "delivery_count",
 )
+
+#: A file of one checkout, or of several; the number is that of the last.
+_NAME: Final = re.compile(r"(?:[0-9]+-)?([0-9]+)\.parquet")
 
 _POLL_SECONDS: Final = 0.2
 
@@ -281,14 +287,15 @@ def publish_json(folder: Path, file: Path, content: dict[str, Any]) -> None:
 
 
 class ArchivedBatch(NamedTuple):
-    """One checkout of a queue that is archived.
+    """One checkout of a queue that is archived, or several that were put together.
 
     Attributes:
-        number: Of the archive's checkouts, ascending.
+        number: Of the archive's checkouts, ascending; of several, the last one's.
         file: Its messages.
         rows: How many.
         bytes: Of the file.
         archived_ms: When its manifest was made, in milliseconds since 1970; 0 if it does not say.
+        first: Of several, the first one's number.
     """
 
     number: int
@@ -296,6 +303,7 @@ class ArchivedBatch(NamedTuple):
     rows: int
     bytes: int
     archived_ms: int
+    first: int
 
 
 def archived_files(folder: str | Path) -> list[Path]:
@@ -311,18 +319,54 @@ def archived_files(folder: str | Path) -> list[Path]:
 
 
 def archived_batches(folder: str | Path, after: int = 0) -> Iterator[ArchivedBatch]:
-    """What an archive has, in the order of its messages, beyond the checkout `after`.
+    """What an archive has at this moment, in the order of its messages, beyond a checkout.
+
+    Args:
+        after: The last one that the caller has.
 
     Raises:
-        NotArchived: The folder is no archive of a queue, or of a later release.
+        NotArchived: The folder is no archive of a queue, or of a later release; or what the caller
+            has was put together with what it has not.
     """
     folder = Path(folder).absolute()
     _read_json(folder / IDENTITY)
-    for number in sorted(number for number in _manifests(folder) if number > after):
-        said = _read_json(folder / MANIFEST / f"{number:010d}.json")
-        file = folder / str(said["file"])
+    while True:
+        try:
+            found = _batches(folder, after)
+            break
+        except FileNotFoundError:
+            continue  # What was listed is covered by now, or was forgotten.
+    yield from reversed(found)
+
+
+def _batches(folder: Path, after: int) -> list[ArchivedBatch]:
+    """The batches beyond one, the last first: which says whether it covers those before it.
+
+    Raises:
+        FileNotFoundError: A manifest that was there is not any more.
+    """
+    found: list[ArchivedBatch] = []
+    for number in sorted(manifest_numbers(folder), reverse=True):
+        if number <= after:
+            break
+        if found and number >= found[-1].first:
+            continue
+        path = folder / MANIFEST / f"{number:010d}.json"
+        try:
+            said = _read_json(path)
+        except NotArchived:
+            path.stat()
+            raise
+        first = int(said.get("from", number))
+        if first <= after:
+            raise NotArchived(
+                f"{folder} has checkouts {first} to {number} in one file, and what was read of it "
+                f"ends at {after}: {said['file']}"
+            )
+        file, rows, size = folder / str(said["file"]), int(said["rows"]), int(said.get("bytes", 0))
         archived_ms = int(said.get("archived_ms", 0))
-        yield ArchivedBatch(number, file, int(said["rows"]), int(said.get("bytes", 0)), archived_ms)
+        found.append(ArchivedBatch(number, file, rows, size, archived_ms, first))
+    return found
 
 
 def forget_batches(folder: str | Path, batches: list[ArchivedBatch]) -> list[ArchivedBatch]:
@@ -334,25 +378,28 @@ def forget_batches(folder: str | Path, batches: list[ArchivedBatch]) -> list[Arc
     folder = Path(folder).absolute()
     last = _last_manifest(folder)
     gone = [batch for batch in batches if batch.number != last]
+    numbers = sorted(manifest_numbers(folder))
     for batch in gone:
-        (folder / MANIFEST / f"{batch.number:010d}.json").unlink()
+        # What it covers goes first: nobody may see that again.
+        for number in numbers:
+            if batch.first <= number <= batch.number:
+                (folder / MANIFEST / f"{number:010d}.json").unlink()
     if gone:
         sync(folder / MANIFEST)
     return gone
 
 
 def old_files(folder: str | Path) -> list[Path]:
-    """The files of batches that `forget_batches` took away."""
+    """Files that no manifest names any more: forgotten, or put together with others."""
     folder = Path(folder).absolute()
-    numbers = set(_manifests(folder))
-    last = max(numbers, default=0)
+    named = {batch.file.name for batch in archived_batches(folder)}
+    last = _last_manifest(folder)
     return [
         file
         for file in folder.glob("*.parquet")
-        if file.stem.isascii()
-        and file.stem.isdigit()
-        and int(file.stem) < last
-        and int(file.stem) not in numbers
+        if (match := _NAME.fullmatch(file.name))
+        and int(match[1]) <= last
+        and file.name not in named
     ]
 
 
@@ -366,7 +413,7 @@ def archive_identity(folder: str | Path) -> tuple[str, int]:
     return str(found["queue"]), int(found["incarnation"])
 
 
-def _manifests(folder: Path) -> Iterator[int]:
+def manifest_numbers(folder: Path) -> Iterator[int]:
     """The numbers of the checkouts that are archived."""
     for path in (folder / MANIFEST).glob("*.json"):
         if path.stem.isascii() and path.stem.isdigit():
@@ -374,7 +421,7 @@ def _manifests(folder: Path) -> Iterator[int]:
 
 
 def _last_manifest(folder: Path) -> int:
-    return max(_manifests(folder), default=0)
+    return max(manifest_numbers(folder), default=0)
 
 
 def _read_json(file: Path) -> dict[str, Any]:

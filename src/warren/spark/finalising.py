@@ -116,7 +116,7 @@ def finalise(
     """
     caller = PatientCaller(options.uris, options.retry_seconds, connect)
     looking = PatientCaller(options.uris, options.retry_seconds, connect)
-    moved = MovedRows(sink, batch, looking)
+    moved = MovedRows(sink, looking)
     missing: set[tuple[bytes, int]] = set()
     try:
         while True:
@@ -253,7 +253,8 @@ class _Mover:
                 break  # Another driver is further; it returns, and is for that one.
             self.under_way = (chunk.attempt, chunk.number)
             if self._decision.counts(chunk.attempt):
-                for row in self._to_publish(chunk, known, delivery.redelivered):
+                rows = self._moved.left(chunk) if delivery.redelivered else chunk.rows
+                for row in rows:
                     channel.publish(
                         row.exchange, row.key, row.body, row.properties, self._mandatory
                     )
@@ -265,15 +266,6 @@ class _Mover:
             last = time.monotonic()
         channel.cancel(tag)
         channel.close()
-
-    def _to_publish(self, chunk: RowChunk, known: bool, redelivered: bool) -> list[Outgoing]:
-        """The rows of a chunk that are not where they belong."""
-        if redelivered:
-            return self._moved.left(chunk)
-        if known and chunk.batch == self._decision.batch:
-            for queue in {row.key for row in chunk.rows if row.exchange == ""}:
-                self._moved.begin(queue)
-        return chunk.rows
 
     def _is_empty(self) -> bool:
         """Whether nothing is left to be delivered, but for what is here already."""

@@ -5,17 +5,115 @@ It needs neither Spark nor Arrow.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from warren.client import connect as connect_client
 from warren.client.table import GroupState, Held, HeldCheckout, Tables
 from warren.errors import BrokerError, ConfigError
-from warren.spark.broker import Connect, connect, is_unknown_method
+from warren.spark.broker import Connect, Fenced, connect, is_unknown_method
 from warren.spark.calling import PatientCaller
 from warren.spark.checkpoint import committed
 from warren.spark.group import GroupReader
 from warren.spark.leases import LeaseKeeper
 from warren.spark.options import UNBOUNDED, one_queue, read_options
+
+#: A group that called so short a time ago has a query that runs. One that is idle calls every few
+#: seconds; one with a long batch may be silent for longer.
+ACTIVE_SECONDS: Final = 60
+
+
+class Reset(NamedTuple):
+    """What setting a group back comes to; afterwards it holds nothing.
+
+    Attributes:
+        settled: The last checkout that is settled before: what was in those has left the queue.
+        settle: Open checkouts that are taken for processed: their messages leave the queue.
+        give_back: Open checkouts whose messages go back to the queue, and are read again.
+    """
+
+    settled: int
+    settle: list[HeldCheckout]
+    give_back: list[HeldCheckout]
+
+
+def plan_reset(held: Held, number: int | None, since_age_ms: int | None) -> Reset:
+    """What is to be settled and what to be given back.
+
+    Args:
+        number: The last checkout that is taken for processed; None for none beyond those settled.
+        since_age_ms: In its place: checkouts that have been open for longer are taken for
+            processed.
+
+    Raises:
+        ConfigError: The group cannot be set there.
+    """
+    if since_age_ms is not None:
+        if any(each.age_ms < 0 for each in held.open):
+            raise ConfigError(
+                "some of its checkouts are of nodes of 0.1.0, and it is not known when they were "
+                "opened: give the number of a checkout"
+            )
+        settle = [each for each in held.open if each.age_ms > since_age_ms]
+    elif number is None:
+        settle = []
+    else:
+        newest = max((each.number for each in held.open), default=held.settled)
+        if number < held.settled:
+            raise ConfigError(
+                f"checkout {held.settled} is settled: what was in it and in those before has left "
+                "the queue, and no group gets it again"
+            )
+        if number > newest:
+            raise ConfigError(f"it has no checkout {number}; the newest is {newest}")
+        settle = [each for each in held.open if each.number <= number]
+    return Reset(held.settled, settle, held.open[len(settle) :])
+
+
+def reset_group(
+    queue: str,
+    group: str,
+    uri: str,
+    number: int | None = None,
+    since_ms: int | None = None,
+    dry_run: bool = False,
+    force: bool = False,
+) -> Reset:
+    """Have a group hold nothing: what is taken for processed is settled, all else given back.
+
+    Args:
+        number: As for `plan_reset`.
+        since_ms: In its place a time, in milliseconds since 1970.
+        dry_run: Only see what would come of it.
+        force: Whether a query of the group that runs is ended by it.
+
+    Raises:
+        ConfigError: There is no such group, or it cannot be set there.
+        Fenced: A query of the group runs.
+    """
+    options = read_options({"amqp.uri": uri, **one_queue(queue)}, streaming=False)
+    with connect_client(options.uris[0], "warren groups") as connection:
+        tables = Tables(connection.channel())
+        found = _found(tables, queue, group)
+        now_ms = tables.backlog(queue, group).now_ms
+        age_ms = None if since_ms is None else now_ms - since_ms
+        plan = plan_reset(tables.held(queue, group), number, age_ms)
+        if dry_run:
+            return plan
+        # The time of a log that nothing comes to stands still.
+        silent_ms = max(now_ms, int(time.time() * 1000)) - found.called_ms
+        if silent_ms < ACTIVE_SECONDS * 1000 and not force:
+            raise Fenced(
+                f"group '{group}' called {max(silent_ms, 0) // 1000} s ago, so a query of it may "
+                f"run: stop that and wait until it has been silent for {ACTIVE_SECONDS} s, or end "
+                "it by --force"
+            )
+        epoch = tables.acquire(queue, group, found.lease_ms).epoch
+        if plan.settle:
+            tables.settle(queue, group, epoch, plan.settle[-1].number)
+        tables.release(queue, group, epoch)
+        return plan
 
 
 def group_state(queue: str, group: str, uri: str, connect: Connect = connect) -> Held:

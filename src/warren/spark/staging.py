@@ -1,13 +1,16 @@
 """Rows on their way: what a task attempt publishes into a sink's queue before the batch is decided.
 
 A staged message is a chunk of rows of one attempt, big-endian, which names its attempt and
-batch and has each row as it will be published::
+batch, says from where on its rows can be in their queues, and has each row as it will be
+published::
 
-    attempt 16 bytes   batch i64   number u32
+    attempt 16 bytes   batch i64   number u32   marks u32
+    marks: queue size u8, queue   incarnation i64   next message i64
     rows: exchange size u8, exchange   key size u8, key   properties size u32, properties
           body size u32, body
 
-A chunk is moved by one transaction, so it is kept within what a broker commits in one turn.
+A chunk is moved by one transaction, so it is kept within what a broker commits in one turn. Marks
+are made before the chunk is: whoever looks for its rows need not look at what was there then.
 """
 
 from __future__ import annotations
@@ -20,10 +23,12 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from warren.client import PERSISTENT, Channel
+from warren.client.table import Tables
 from warren.errors import BrokerError
 from warren.queue_types import QUORUM, X_DELIVERY_LIMIT, X_EXPIRES
 from warren.spark.broker import Connect, Session, Unconfirmed, refusal_code
 from warren.spark.calling import PatientCaller
+from warren.spark.claims import REMEDY, Claims, claimed_user
 from warren.spark.options import WriteOptions
 from warren.spark.outgoing import Outgoing, messages
 
@@ -34,20 +39,37 @@ CHUNK_BYTES: Final = 1024 * 1024
 #: Chunks of a task that wait for their confirms, so that a task does not keep all its rows.
 _WINDOW: Final = 16
 
-_HEAD: Final = struct.Struct(">16sqI")
+_HEAD: Final = struct.Struct(">16sqII")
 _U32: Final = struct.Struct(">I")
+_MARK: Final = struct.Struct(">qq")
+
+#: By these a queue says that it cannot be read: it is gone, of another type, or not for this user.
+UNREADABLE: Final = (403, 404, 405, 406)
 
 #: A task of a `df.write` that begins after the write's end makes the queue again; it goes then.
 _EXPIRES_MS: Final = 7 * 24 * 3_600_000
 
 
+class Mark(NamedTuple):
+    """Where the end of a queue was at some time: which queue of its name, and its next message."""
+
+    incarnation: int
+    next: int
+
+
 class RowChunk(NamedTuple):
-    """Rows of an attempt, and the place of these among its chunks."""
+    """Rows of an attempt, and the place of these among its chunks.
+
+    Attributes:
+        marks: Ends of the queues that rows name, from before the chunk was made; without one is a
+            queue that cannot be read.
+    """
 
     attempt: bytes
     batch: int
     number: int
     rows: list[Outgoing]
+    marks: dict[str, Mark]
 
 
 class Staged(NamedTuple):
@@ -80,7 +102,10 @@ def declare_stage(channel: Channel, sink: str, lasting: bool) -> None:
 
 def encode_chunk(chunk: RowChunk) -> bytes:
     """The body of a staged message."""
-    out = [_HEAD.pack(chunk.attempt, chunk.batch, chunk.number)]
+    out = [_HEAD.pack(chunk.attempt, chunk.batch, chunk.number, len(chunk.marks))]
+    for queue, mark in chunk.marks.items():
+        name = queue.encode()
+        out += (bytes((len(name),)), name, _MARK.pack(*mark))
     for row in chunk.rows:
         for name in (row.exchange.encode(), row.key.encode()):
             if len(name) > 255:
@@ -94,8 +119,13 @@ def encode_chunk(chunk: RowChunk) -> bytes:
 def decode_chunk(body: bytes) -> RowChunk:
     """The chunk that a staged message is; `ValueError` if it is none."""
     try:
-        attempt, batch, number = _HEAD.unpack_from(body, 0)
+        attempt, batch, number, count = _HEAD.unpack_from(body, 0)
         at = _HEAD.size
+        marks: dict[str, Mark] = {}
+        for _ in range(count):
+            end = at + 1 + body[at]
+            marks[body[at + 1 : end].decode()] = Mark(*_MARK.unpack_from(body, end))
+            at = end + _MARK.size
         rows: list[Outgoing] = []
         while at < len(body):
             names: list[str] = []
@@ -113,7 +143,7 @@ def decode_chunk(body: bytes) -> RowChunk:
             raise ValueError("it is cut off")
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise ValueError(f"no chunk of rows: {error}") from error
-    return RowChunk(attempt, batch, number, rows)
+    return RowChunk(attempt, batch, number, rows, marks)
 
 
 def stage_rows(
@@ -167,11 +197,21 @@ class _Stage:
         self._rows: list[Outgoing] = []
         self._size = 0
         self._chunks = 0
-        self._known: set[str] = set()
+        self._met: dict[str, Mark | None] = {}
+        self._claims = Claims(options, session.open)
 
     def add(self, row: Outgoing) -> None:
-        if row.exchange == "" and self._mandatory and row.key not in self._known:
-            self._check(row.key)
+        if row.exchange == "" and row.key not in self._met:
+            if self._mandatory:
+                self._check(row.key)
+            self._met[row.key] = self._mark(row.key)
+        claimed = claimed_user(row.properties)
+        if claimed is not None and not self._claims.allows(claimed):
+            # Once it is decided on, nobody else's rows would get past it.
+            raise Unconfirmed(
+                f"a row names user {claimed!r} in 'user_id', and user {self._claims.user!r} may "
+                f"not: {REMEDY}"
+            )
         size = len(row.body) + len(row.properties) + len(row.key) + len(row.exchange) + 64
         if self._rows and self._size + size > CHUNK_BYTES:
             self._send()
@@ -202,10 +242,24 @@ class _Stage:
                 raise
         else:
             channel.close()
-        self._known.add(queue)
+
+    def _mark(self, queue: str) -> Mark | None:
+        """The end of a queue; None for one that cannot be read."""
+        channel = self._session.open()
+        tables = Tables(channel)
+        try:
+            mark = Mark(tables.identify(queue), tables.backlog(queue).next)
+        except BrokerError as error:
+            if refusal_code(error) not in UNREADABLE:
+                raise
+            return None
+        channel.close()
+        return mark
 
     def _send(self) -> None:
-        chunk = RowChunk(self._attempt, self._batch, self._chunks, self._rows)
+        named = {row.key for row in self._rows if row.exchange == ""}
+        marks = {queue: mark for queue in named if (mark := self._met[queue]) is not None}
+        chunk = RowChunk(self._attempt, self._batch, self._chunks, self._rows, marks)
         self._channel.publish("", self._queue, encode_chunk(chunk), PERSISTENT, True)
         self._chunks += 1
         self._rows = []

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from warren.admin.cli.client import URI, complain, parse_count
-from warren.admin.cli.words import Parser, checked, examples
+from warren.admin.cli.words import INTERRUPTED, Parser, checked, examples
 
 if TYPE_CHECKING:
     from warren.spark.archiving import ArchiveProgress
@@ -71,7 +71,19 @@ def add_command(commands: Any) -> None:
 
 
 def run(words: argparse.Namespace) -> int:
-    """Archive; returns the exit status: 0 done, 1 refused, 2 wrong words."""
+    """Archive; returns the exit status: 0 done, 1 refused, 2 wrong words, 130 ended by Ctrl-C."""
+    teller = Teller(words.queue)
+    try:
+        return _archive(words, teller)
+    except KeyboardInterrupt:
+        teller.end()
+        how = "the same command goes on from here"
+        if words.offline is not None:
+            how = f"to begin anew, remove {words.folder}"
+        return complain(f"{words.queue}: ended; {how}", INTERRUPTED)
+
+
+def _archive(words: argparse.Namespace, teller: Teller) -> int:
     from warren.errors import BrokerError, ConfigError
 
     if words.offline is None and (words.vhost is not None or words.include_gone):
@@ -87,7 +99,6 @@ def run(words: argparse.Namespace) -> int:
         return complain(
             f"'warren archive' needs {missing.name}: pip install 'warren-broker[arrow]'", 1
         )
-    teller = Teller(words.queue)
     if words.offline is not None:
         try:
             rescued = rescue(
@@ -117,9 +128,6 @@ def run(words: argparse.Namespace) -> int:
     except (BrokerError, OSError) as error:
         teller.end()
         return complain(f"{words.queue}: {error}", 1)
-    except KeyboardInterrupt:
-        teller.end()
-        return complain("ended; the same command goes on from here", 0 if words.follow else 130)
     teller.end()
     what = "1 file" if done.files == 1 else f"{done.files:,} files"
     print(f"{words.queue}: {done.rows:,} messages in {what} in {words.folder}")

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from warren.admin.cli.client import URI, complain
 from warren.admin.cli.status import duration
-from warren.admin.cli.words import Parser, examples
+from warren.admin.cli.words import Parser, checked, examples
 
 if TYPE_CHECKING:
     from warren.client.table import GroupState
+    from warren.spark.settling import Reset
 
 SHOWN_MAX: Final = 20
 """Open checkouts that are shown one by one."""
@@ -29,6 +30,7 @@ def add_command(commands: Any) -> None:
             "warren groups list orders",
             "warren groups show orders archiver",
             "warren groups settle orders archiver --checkpoint /data/orders-checkpoint",
+            "warren groups reset orders archiver --to 7 --dry-run",
             "warren groups release orders archiver",
             "warren groups delete orders archiver",
         ),
@@ -40,6 +42,11 @@ def add_command(commands: Any) -> None:
         actions,
         "settle",
         "settle what a query's checkpoint says is committed; ends a query of the group that runs",
+    )
+    reset = _action(
+        actions,
+        "reset",
+        "set it back: what it holds up to a checkout or a time is settled, all else given back",
     )
     _action(
         actions,
@@ -55,6 +62,35 @@ def add_command(commands: Any) -> None:
     settle.add_argument(
         "--checkpoint", metavar="DIR", required=True, help="the query's checkpointLocation"
     )
+    reset.add_argument(
+        "--to",
+        metavar="PLACE",
+        required=True,
+        type=checked(parse_place),
+        help="the number of the last checkout that counts as processed; a time such as "
+        "2026-01-31T12:00:00Z, for those opened before it; or start, for none of them",
+    )
+    reset.add_argument(
+        "--dry-run", action="store_true", help="only say what would be lost and what come twice"
+    )
+    reset.add_argument(
+        "--force", action="store_true", help="also while a query of the group runs, which it ends"
+    )
+
+
+def parse_place(text: str) -> tuple[int | None, int | None]:
+    """The number of a checkout, or a time in ms since 1970; `ValueError` with what is allowed."""
+    if text == "start":
+        return None, None
+    if text.isascii() and text.isdigit():
+        return int(text), None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("start, the number of a checkout, or a time") from None
+    if moment.tzinfo is None:
+        raise ValueError("a time with its zone, such as 2026-01-31T12:00:00Z")
+    return None, int(moment.timestamp() * 1000)
 
 
 def _action(actions: Any, name: str, text: str) -> Parser:
@@ -76,6 +112,7 @@ def run(words: argparse.Namespace) -> int:
         group_state,
         groups_of,
         release_group,
+        reset_group,
         settle_by_checkpoint,
     )
 
@@ -89,6 +126,13 @@ def run(words: argparse.Namespace) -> int:
         if words.action == "release":
             found = release_group(words.queue, words.group, words.uri)
             print(f"{found.held} messages are back in the queue")
+        if words.action == "reset":
+            number, since_ms = words.to
+            done = reset_group(
+                words.queue, words.group, words.uri, number, since_ms, words.dry_run, words.force
+            )
+            for line in reset_lines(done, words.dry_run):
+                print(line)
         if words.action == "settle":
             number = settle_by_checkpoint(
                 words.queue, words.group, Path(words.checkpoint), words.uri
@@ -113,6 +157,33 @@ def run(words: argparse.Namespace) -> int:
     if len(held) > SHOWN_MAX:
         print(f"  and {len(held) - SHOWN_MAX} more")
     return 0
+
+
+def reset_lines(done: Reset, dry_run: bool) -> list[str]:
+    """What setting a group back came to, or would: what is lost and what comes twice."""
+    would = "would be" if dry_run else "are"
+    lines: list[str] = []
+    if done.settled:
+        lines.append(
+            f"checkouts up to {done.settled} were settled before: their messages do not come back"
+        )
+    for checkouts, what, then in (
+        (done.settle, "settled", "what no query has written of them is lost"),
+        (done.give_back, "given back", "what a query has written of them comes twice"),
+    ):
+        if checkouts:
+            rows = sum(each.messages for each in checkouts)
+            first, last = checkouts[0].number, checkouts[-1].number
+            named = f"checkout {first}" if first == last else f"checkouts {first} to {last}"
+            lines.append(f"{rows} messages of {named} {would} {what}: {then}")
+    if done.give_back:
+        lines.append(
+            "a query whose checkpoint names one of those is refused: begin with a new checkpoint "
+            "and option newCheckpoint=true"
+        )
+    if not done.settle and not done.give_back:
+        lines.append("the group holds nothing: nothing is lost, and nothing comes twice")
+    return lines
 
 
 def age_text(age_ms: int) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from warren import __version__
-from warren.admin.cli.words import Parser, Shared, checked, examples, wrapped
+from warren.admin.cli.words import INTERRUPTED, Parser, Shared, checked, examples, wrapped
 from warren.config import config
 from warren.errors import ConfigError
 
@@ -334,7 +334,8 @@ Serve = Callable[[config.ServerConfig], int]
 
 
 def main(serve: Serve, arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status: 0 done, 1 failed, 2 wrong words or settings.
+    """Run the command; returns the exit status: 0 done, 1 failed, 2 wrong words or settings, 130
+    ended by Ctrl-C.
 
     Args:
         serve: Runs a broker.
@@ -343,7 +344,11 @@ def main(serve: Serve, arguments: Sequence[str] | None = None) -> int:
     words = parser(serves=given[:1] == [SERVER]).parse_args(given)
     if words.command != SERVER:
         run: Run = words.run
-        return run(words)
+        try:
+            return run(words)
+        except KeyboardInterrupt:
+            print("warren: ended", file=sys.stderr)
+            return INTERRUPTED
     try:
         settings = server_config(words)
     except ConfigError as error:

@@ -17,7 +17,7 @@ import sys
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
-from warren.admin.cli.words import Parser, checked, examples
+from warren.admin.cli.words import INTERRUPTED, Parser, checked, examples
 from warren.admin.printable import escaped
 from warren.limits import SHORTSTR_BYTES_MAX
 
@@ -73,7 +73,7 @@ def _rate(text: str) -> int:
 
 
 def run(words: argparse.Namespace) -> int:
-    """Move queues; returns the exit status: 0 done, 1 not all, 2 wrong words."""
+    """Move queues; returns the exit status: 0 done, 1 not all, 2 wrong words, 130 Ctrl-C."""
     from warren.client import AmqpError, connect
     from warren.client.uri import parse_uri
     from warren.errors import ConfigError
@@ -95,8 +95,15 @@ def run(words: argparse.Namespace) -> int:
                 move = Migration(queue, giving.channel(), taking.channel(), target.user, words.rate)
                 if words.dry_run:
                     print(f"{escaped(queue)}: {move.count()} messages")
-                else:
+                    continue
+                try:
                     print(f"{escaped(queue)}: moved {move.all()} messages")
+                except KeyboardInterrupt:
+                    return _complain(
+                        f"{queue}: ended with {move.moved} messages moved; the same command moves "
+                        "the others, and what was under way may come twice",
+                        INTERRUPTED,
+                    )
         except (AmqpError, NotMoved, OSError) as error:
             status = _complain(f"{queue}: {error}", 1)
     return status

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from warren.admin.cli.archive import Teller
 from warren.admin.cli.client import URI, complain, parse_count
-from warren.admin.cli.words import Parser, checked, examples
+from warren.admin.cli.words import INTERRUPTED, Parser, checked, examples
 from warren.admin.printable import escaped, harmless
 
 if TYPE_CHECKING:
@@ -276,7 +277,14 @@ def _audit_words(actions: Any) -> None:
 
 
 def _upkeep_words(actions: Any) -> None:
-    _action(actions, "compact", _compact, "put small files of tables together (without Spark)")
+    compact = _action(
+        actions, "compact", _compact, "put small files of tables together (without Spark)"
+    )
+    compact.add_argument(
+        "--bronze",
+        action="store_true",
+        help="those of archives, too; take the files that 'files' names then, not all there are",
+    )
     keep = _action(
         actions,
         "keep",
@@ -303,7 +311,7 @@ def _upkeep_words(actions: Any) -> None:
 
 
 def run(words: argparse.Namespace) -> int:
-    """Do one action; returns the exit status: 0 done, 1 refused, 2 wrong words."""
+    """Do one action; returns the exit status: 0 done, 1 refused, 2 wrong words, 130 Ctrl-C."""
     from warren.errors import BrokerError, ConfigError
 
     does: Action = words.does
@@ -324,7 +332,7 @@ def run(words: argparse.Namespace) -> int:
     except (BrokerError, OSError) as error:
         return complain(str(error), 1)
     except KeyboardInterrupt:
-        return complain("ended; the same command goes on from here", 130)
+        return complain(f"{words.action}: ended; the same command goes on from here", INTERRUPTED)
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j", "pyarrow"):
             raise
@@ -379,13 +387,10 @@ def _again(words: argparse.Namespace, once: Callable[[], int]) -> int:
     while True:
         begun = time.monotonic()
         try:
-            try:
-                once()
-            except BrokerError as error:
-                complain(str(error), 1)  # The next round may go well.
-            time.sleep(max(0.0, begun + words.every - time.monotonic()))
-        except KeyboardInterrupt:
-            return complain("ended; the same command goes on from here", 0)
+            once()
+        except BrokerError as error:
+            complain(str(error), 1)  # The next round may go well.
+        time.sleep(max(0.0, begun + words.every - time.monotonic()))
 
 
 def _silver(words: argparse.Namespace, folder: PipelineFolder) -> int:
@@ -501,9 +506,9 @@ def _files(words: argparse.Namespace, folder: PipelineFolder) -> int:
 
 
 def _compact(words: argparse.Namespace, folder: PipelineFolder) -> int:
-    from warren.pipeline.upkeep import compact
+    from warren.pipeline.upkeep import compact, compact_bronze
 
-    for name, before, after in compact(folder):
+    for name, before, after in compact(folder) + (compact_bronze(folder) if words.bronze else []):
         print(f"{name}: {before:,} files, now {after:,}")
     return 0
 
@@ -615,7 +620,7 @@ def _replay(words: argparse.Namespace, folder: PipelineFolder) -> int:
         if rows is None:
             print("no dead letters")
             return 0
-        return _show(triage.dry_run(rows, selection), words.rate)
+        return _show(triage.dry_run(rows, selection), words)
     with folder.writing("replays"):
         rows = triage.selected(name, selection)
         batch_rows = min(max(int(words.rate), 1), replay.BATCH_ROWS)
@@ -631,8 +636,12 @@ def _replay(words: argparse.Namespace, folder: PipelineFolder) -> int:
     return _send(words, folder, plan)
 
 
-def _show(found: DryRun, rate: float) -> int:
-    time_taken = f", in {found.letters / rate:,.0f} s" if rate else ""
+def _show(found: DryRun, words: argparse.Namespace) -> int:
+    from warren.client.uri import parse_uri
+    from warren.pipeline.left_out import named
+    from warren.spark.claims import REMEDY
+
+    time_taken = f", in {found.letters / words.rate:,.0f} s" if words.rate else ""
     print(f"{found.letters:,} letters would be sent{time_taken}; nothing was")
     for exchange, key, count in found.targets[:_TARGETS_SHOWN]:
         place = f"queue {key!r}" if not exchange else f"exchange {exchange!r} with key {key!r}"
@@ -643,6 +652,13 @@ def _show(found: DryRun, rate: float) -> int:
         print(f"  {place}\n    - {harmless(before)}\n    + {harmless(after)}")
     if found.unfit:
         print(f"  {found.unfit:,} of them do not fit their schema even so")
+    user = parse_uri(words.uri).user
+    others = Counter({claimed: count for claimed, count in found.claims if claimed != user})
+    if others:
+        print(
+            f"  {others.total():,} of them name {escaped(named(others))} in 'user_id': {REMEDY} "
+            f"(--set user_id=NULL); user {user!r} leaves them out, unless it is such a one"
+        )
     return 0
 
 
@@ -650,16 +666,26 @@ def _send(words: argparse.Namespace, folder: PipelineFolder, plan: Plan) -> int:
     from warren.pipeline.replay import send
 
     teller = _SendTeller(plan.id)
+    left_out = ""
+
+    def warn(text: str) -> None:
+        nonlocal left_out
+        left_out = text
+        complain(escaped(text), 1)
+
     try:
-        sent = send(folder, plan, words.uri, words.rate, teller.tell)
-    except BaseException:
+        sent = send(folder, plan, words.uri, words.rate, teller.tell, warn=warn)
+    except (Exception, KeyboardInterrupt) as error:
         teller.end()
-        print(f"replay {plan.id} is not done; --resume {plan.id} goes on with it", file=sys.stderr)
+        text = f"replay {plan.id} is not done; --resume {plan.id} goes on with it"
+        if isinstance(error, KeyboardInterrupt):
+            return complain(text, INTERRUPTED)
+        print(text, file=sys.stderr)
         raise
     teller.end()
     trail = os.path.relpath(plan.folder)
     print(f"replay {plan.id}: {sent:,} of {plan.letters:,} letters sent now; trail in {trail}")
-    return 0
+    return 1 if left_out else 0
 
 
 class _SendTeller(Teller):

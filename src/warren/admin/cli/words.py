@@ -9,7 +9,10 @@ import argparse
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
+
+INTERRUPTED: Final = 130
+"""The exit status after Ctrl-C, as shells have it: 128 and the signal's number."""
 
 COLUMNS = 80
 """Help and refusals keep to this width, whatever the terminal has."""

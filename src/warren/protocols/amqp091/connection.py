@@ -185,8 +185,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self._deferred_bytes: i64 = 0
         self._deaf: bool = False
         self._start_ok: spec.ConnectionStartOk | None = None
-        self.waited = False
         """What the client said that is being verified."""
+        self.waited = False
         self._assembly_max: i64 = max(ASSEMBLY_BYTES_MAX, broker.settings.max_message_bytes)
         self._cut_off: dict[int, i64] | None = None
         """By channels that were closed within a message, what their clients still send of it."""

@@ -55,6 +55,7 @@ from warren.admin.cli.tools.command import (
 from warren.admin.cli.tools.reading import ReadWords, check, read
 from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.showing import FORMATTERS, QUIET_FORMATTERS, shown
+from warren.admin.cli.words import INTERRUPTED
 from warren.admin.printable import harmless
 from warren.errors import BrokerError
 
@@ -84,7 +85,6 @@ GROUPS: Final = (
 """The groups of commands, which are in the table once they are imported."""
 
 HELP: Final = ("help", "version", "autocomplete")
-INTERRUPTED: Final = 130
 NEAR: Final = 0.75
 """How much alike two words are of which one may have been meant by the other."""
 
