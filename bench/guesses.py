@@ -10,8 +10,9 @@ other, try one wrong password after the other:
     http, amqp      for the user `guest`, whose hash is RabbitMQ's
     http argon2, amqp argon2
                     for a user whose hash is Argon2id
-    first           at the same time as the row before, how long a user waits who logs in for the
-                    first time, over HTTP, from another address
+
+With each row goes how long that user, with such a hash, waits meanwhile, who logs in for the first
+time with the right password, over HTTP, from another address.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What it costs a node with many queues and connections to be watched.
 
     python -m bench.watched [--queues 100000] [--connections 10000] [--rate 1000] [--seconds 10]
-                            [--only REGEX] [--peer] [--pause]
+                            [--only REGEX] [--peer] [--peer-base 5850] [--pause]
 
 A node of its own has so many durable classic queues and so many connections, each with a channel,
 that do nothing. Ten queues take messages of 256 bytes from one publisher, at the rate, and one
@@ -20,7 +20,8 @@ publisher to consumer. Pages have 100 rows and are asked for ten times a second 
     idle         no messages flow: what share of a core the node uses
 
 `--peer` measures RabbitMQ 4.3 beside it, row by row; whichever is not measured stands still
-meanwhile. `--pause` waits for a line on stdin between making all of that and measuring. Descriptors
+meanwhile. It lies below `--peer-base`, a number of a port; what an earlier run left there is deleted
+first, which may take many minutes where that had 100,000 queues: name another one then. `--pause` waits for a line on stdin between making all of that and measuring. Descriptors
 allow about as many connections as `ulimit -n` says.
 """
 
@@ -336,25 +337,27 @@ async def started(folder: Path) -> tuple[Broker, subprocess.Popen[bytes]]:
     return Broker("Warren", ports, [node.pid]), node
 
 
-def peer(*words: str) -> str:
-    """What `bench/peer rabbit` says to some words."""
+def peer(base: int, word: str) -> str:
+    """What `bench/peer rabbit` says to a word."""
     environment = {
         **os.environ,
-        "BASE": str(PEER_BASE),
+        "BASE": str(base),
         "PLUGINS": "rabbitmq_management,rabbitmq_prometheus",
-        "EXTRA_CONF": f"prometheus.tcp.port = {PEER_BASE + 2}",
+        "EXTRA_CONF": f"prometheus.tcp.port = {base + 2}",
     }
-    command = [str(Path(__file__).parent / "peer"), "rabbit", *words]
-    return subprocess.run(
-        command, check=True, env=environment, stdout=subprocess.PIPE, text=True
-    ).stdout
+    command = [str(Path(__file__).parent / "peer"), "rabbit", word]
+    # A file, since what it starts may go on to hold a pipe.
+    with tempfile.TemporaryFile("w+") as said:
+        subprocess.run(command, check=True, env=environment, stdout=said)
+        said.seek(0)
+        return said.read()
 
 
-def peer_started() -> Broker:
+def peer_started(base: int) -> Broker:
     """A node of RabbitMQ with nothing in it."""
-    peer("start")
-    ports = [PEER_BASE + 1, PEER_BASE + 10_001, PEER_BASE + 2]
-    return Broker("RabbitMQ", ports, [int(pid) for pid in peer("pids").split()])
+    peer(base, "start")
+    ports = [base + 1, base + 10_001, base + 2]
+    return Broker("RabbitMQ", ports, [int(pid) for pid in peer(base, "pids").split()])
 
 
 async def watched(options: argparse.Namespace, folder: Path) -> None:
@@ -364,7 +367,7 @@ async def watched(options: argparse.Namespace, folder: Path) -> None:
         await warren.fill(options)
         if options.peer:
             warren.pause()
-            brokers.append(peer_started())
+            brokers.append(peer_started(options.peer_base))
             await brokers[1].fill(options)
             warren.go_on()
         if options.pause:
@@ -377,7 +380,7 @@ async def watched(options: argparse.Namespace, folder: Path) -> None:
         node.send_signal(signal.SIGTERM)
         node.wait()
         if options.peer:
-            peer("stop")
+            peer(options.peer_base, "stop")
 
 
 def main() -> None:
@@ -388,6 +391,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--only", default="")
     parser.add_argument("--peer", action="store_true")
+    parser.add_argument("--peer-base", type=int, default=PEER_BASE)
     parser.add_argument("--pause", action="store_true")
     options = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
