@@ -20,9 +20,10 @@ publisher to consumer. Pages have 100 rows and are asked for ten times a second 
     idle         no messages flow: what share of a core the node uses
 
 `--peer` measures RabbitMQ 4.3 beside it, row by row; whichever is not measured stands still
-meanwhile. It lies below `--peer-base`, a number of a port; what an earlier run left there is deleted
-first, which may take many minutes where that had 100,000 queues: name another one then. `--pause` waits for a line on stdin between making all of that and measuring. Descriptors
-allow about as many connections as `ulimit -n` says.
+meanwhile. It lies below `--peer-base`, a number of a port; what an earlier run left there is
+deleted first, which may take many minutes where that had 100,000 queues: name another one then.
+`--pause` waits for a line on stdin between making all of that and measuring. Descriptors allow
+about as many connections as `ulimit -n` says.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from tests.node.pair import Pair
 from warren.admin.service import kept
 from warren.admin.service.caller import LOCAL
 from warren.admin.service.clients import channel_page, connection_page
-from warren.admin.service.kept import ENTRIES_MAX, KEPT_MIN, KEPT_SECONDS, Kept
+from warren.admin.service.kept import ENTRIES_MAX, KEPT_MIN, KEPT_SECONDS, KeptAnswers
 from warren.admin.service.node_figures import own_figures, tally_of
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
@@ -45,11 +45,13 @@ class Search:
         return found
 
 
-def in_a_loop(test: Callable[[Search, Kept], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+def in_a_loop(
+    test: Callable[[Search, KeptAnswers], Coroutine[Any, Any, None]],
+) -> Callable[[], None]:
     def run() -> None:
         async def whole() -> None:
             search = Search()
-            await test(search, Kept(lambda: search.now))
+            await test(search, KeptAnswers(lambda: search.now))
 
         asyncio.run(whole())
 
@@ -63,13 +65,15 @@ async def some_rounds() -> None:
 
 
 @in_a_loop
-async def test_what_few_things_make_up_is_found_each_time(search: Search, here: Kept) -> None:
+async def test_what_few_things_make_up_is_found_each_time(
+    search: Search, here: KeptAnswers
+) -> None:
     assert [await here.get("key", KEPT_MIN - 1, search.find) for _ in range(3)] == [1, 2, 3]
     assert len(here) == 0
 
 
 @in_a_loop
-async def test_who_asks_at_once_gets_the_same(search: Search, here: Kept) -> None:
+async def test_who_asks_at_once_gets_the_same(search: Search, here: KeptAnswers) -> None:
     search.go_on.clear()
     asking = [asyncio.create_task(here.get("key", KEPT_MIN, search.find)) for _ in range(5)]
     other = asyncio.create_task(here.get("other", KEPT_MIN, search.find))
@@ -82,7 +86,7 @@ async def test_who_asks_at_once_gets_the_same(search: Search, here: Kept) -> Non
 
 
 @in_a_loop
-async def test_it_is_found_anew_behind_the_answers(search: Search, here: Kept) -> None:
+async def test_it_is_found_anew_behind_the_answers(search: Search, here: KeptAnswers) -> None:
     assert await here.get("key", KEPT_MIN, search.find) == 1
     # Five times as long as it took it is not looked for at all.
     search.now += 0.35
@@ -102,14 +106,14 @@ async def test_it_is_found_anew_behind_the_answers(search: Search, here: Kept) -
 
 
 @in_a_loop
-async def test_no_answer_is_older_than_seconds(search: Search, here: Kept) -> None:
+async def test_no_answer_is_older_than_seconds(search: Search, here: KeptAnswers) -> None:
     assert await here.get("key", KEPT_MIN, search.find) == 1
     search.now += KEPT_SECONDS
     assert await here.get("key", KEPT_MIN, search.find) == 2
 
 
 @in_a_loop
-async def test_a_failure_is_told_and_not_kept(search: Search, here: Kept) -> None:
+async def test_a_failure_is_told_and_not_kept(search: Search, here: KeptAnswers) -> None:
     search.fails = True
     for _ in range(2):
         with pytest.raises(ValueError, match="cannot be found"):
@@ -126,7 +130,7 @@ async def test_a_failure_is_told_and_not_kept(search: Search, here: Kept) -> Non
 
 
 @in_a_loop
-async def test_the_oldest_makes_room(search: Search, here: Kept) -> None:
+async def test_the_oldest_makes_room(search: Search, here: KeptAnswers) -> None:
     for number in range(2 * ENTRIES_MAX):
         await here.get(number, KEPT_MIN, search.find)
     assert len(here) <= ENTRIES_MAX + 1
@@ -140,7 +144,7 @@ def test_what_nobody_asks_for_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None
 
     async def run() -> None:
         search = Search(seconds=KEPT_SECONDS)
-        here = Kept(lambda: search.now)
+        here = KeptAnswers(lambda: search.now)
         await here.get("key", KEPT_MIN, search.find)
         while len(here):
             await asyncio.sleep(0)

@@ -2,7 +2,7 @@
 
 However many clients come with one password, it is looked at once. What came of it is remembered
 (`Outcomes`), so that a client that connects again does not wait. Of others, each address has one
-looked at in turn, so that who tries many keeps nobody else waiting for long. What no client can
+looked at in turn, so that who tries many keeps no other client waiting for long. What no client can
 wait for any more is left out, so that a flood of passwords is over soon. Answers to wrong passwords
 wait, whatever their hash (`wrong_passwords`).
 """

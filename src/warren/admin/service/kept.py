@@ -52,7 +52,7 @@ class _Entry:
         return KEPT_SECONDS if self.began is None else now - self.began
 
 
-class Kept:
+class KeptAnswers:
     """What one node keeps. Belongs to the loop's thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -8,7 +8,7 @@ import shutil
 from warren.admin.service.caller import acting_user
 from warren.admin.service.client_order import ChannelOrder, ConnectionOrder
 from warren.admin.service.host import OperatorHost
-from warren.admin.service.kept import Kept
+from warren.admin.service.kept import KeptAnswers
 from warren.admin.service.queue_order import QueueOrder
 from warren.admin.service.statistics import Statistics
 from warren.admin.service.waiting import Awaited
@@ -63,7 +63,7 @@ class AdminService:
         self.queue_order = QueueOrder()
         self.connection_order = ConnectionOrder(node)
         self.channel_order = ChannelOrder(node)
-        self.kept = Kept()
+        self.kept = KeptAnswers()
         self.statistics = Statistics(node, self.leads, self.gauges)
         self.http_logins = LoginCounts()
         self.logins_before = LoginCounts()
