@@ -27,7 +27,7 @@ from warren.spark.broker import Unconfirmed
 from warren.spark.finalising import finalise, forget
 from warren.spark.options import UNBOUNDED, WriteOptions, write_options
 from warren.spark.outgoing import Outgoing
-from warren.spark.staging import Mark, RowChunk, Staged, decode_chunk, encode_chunk, stage_rows
+from warren.spark.staging import QueueMark, RowChunk, Staged, decode_chunk, encode_chunk, stage_rows
 
 QUORUM = {"x-queue-type": "quorum"}
 WAIT_SECONDS_MAX = patient(60.0)
@@ -329,7 +329,7 @@ def test_a_row_that_names_another_user_fails_its_task_before_anything_is_decided
 
 def test_chunks_are_what_was_staged_and_nothing_else_is_one() -> None:
     rows = [Outgoing("e", "k", b"\0\0", b"body"), Outgoing("", "", b"", b"")]
-    marks = {"k": Mark(7, 1 << 40), "": Mark(8, 0)}
+    marks = {"k": QueueMark(7, 1 << 40), "": QueueMark(8, 0)}
     chunk = RowChunk(b"a" * 16, 5, 2, rows, marks)
     body = encode_chunk(chunk)
     assert decode_chunk(body) == chunk

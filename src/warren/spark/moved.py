@@ -22,7 +22,7 @@ from warren.spark.options import UNBOUNDED
 from warren.spark.outgoing import Outgoing
 from warren.spark.reading import read_rows
 from warren.spark.schema import arrow_schema
-from warren.spark.staging import UNREADABLE, Mark, RowChunk
+from warren.spark.staging import UNREADABLE, QueueMark, RowChunk
 
 #: Rows that are looked at in one go.
 _ROWS: Final = 65_536
@@ -62,7 +62,7 @@ class MovedRows:
         known = row.message_id
         return known if known is not None and known.startswith(self._prefix) else ""
 
-    def _found(self, queue: str, ids: list[str], mark: Mark | None) -> set[str]:
+    def _found(self, queue: str, ids: list[str], mark: QueueMark | None) -> set[str]:
         """Which ids are in a queue.
 
         Args:

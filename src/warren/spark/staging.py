@@ -50,7 +50,7 @@ UNREADABLE: Final = (403, 404, 405, 406)
 _EXPIRES_MS: Final = 7 * 24 * 3_600_000
 
 
-class Mark(NamedTuple):
+class QueueMark(NamedTuple):
     """Where the end of a queue was at some time: which queue of its name, and its next message."""
 
     incarnation: int
@@ -69,7 +69,7 @@ class RowChunk(NamedTuple):
     batch: int
     number: int
     rows: list[Outgoing]
-    marks: dict[str, Mark]
+    marks: dict[str, QueueMark]
 
 
 class Staged(NamedTuple):
@@ -121,10 +121,10 @@ def decode_chunk(body: bytes) -> RowChunk:
     try:
         attempt, batch, number, count = _HEAD.unpack_from(body, 0)
         at = _HEAD.size
-        marks: dict[str, Mark] = {}
+        marks: dict[str, QueueMark] = {}
         for _ in range(count):
             end = at + 1 + body[at]
-            marks[body[at + 1 : end].decode()] = Mark(*_MARK.unpack_from(body, end))
+            marks[body[at + 1 : end].decode()] = QueueMark(*_MARK.unpack_from(body, end))
             at = end + _MARK.size
         rows: list[Outgoing] = []
         while at < len(body):
@@ -197,7 +197,7 @@ class _Stage:
         self._rows: list[Outgoing] = []
         self._size = 0
         self._chunks = 0
-        self._met: dict[str, Mark | None] = {}
+        self._met: dict[str, QueueMark | None] = {}
         self._claims = Claims(options, session.open)
 
     def add(self, row: Outgoing) -> None:
@@ -243,12 +243,12 @@ class _Stage:
         else:
             channel.close()
 
-    def _mark(self, queue: str) -> Mark | None:
+    def _mark(self, queue: str) -> QueueMark | None:
         """The end of a queue; None for one that cannot be read."""
         channel = self._session.open()
         tables = Tables(channel)
         try:
-            mark = Mark(tables.identify(queue), tables.backlog(queue).next)
+            mark = QueueMark(tables.identify(queue), tables.backlog(queue).next)
         except BrokerError as error:
             if refusal_code(error) not in UNREADABLE:
                 raise
