@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -80,6 +80,22 @@ def named(users: Counter[str]) -> str:
     some = [f"{user!r} ({count:,})" for user, count in users.most_common(_NAMED_MAX)]
     more = f" and {len(users) - _NAMED_MAX} more" if len(users) > _NAMED_MAX else ""
     return f"{', '.join(some)}{more}"
+
+
+def expectation(claims: Iterable[tuple[str, int]], user: str) -> str:
+    """What a dry run says of letters that name other users; empty if none does.
+
+    Args:
+        claims: Users that letters name, and how many do.
+        user: Who is going to send them.
+    """
+    others = Counter({claimed: count for claimed, count in claims if claimed != user})
+    if not others:
+        return ""
+    return (
+        f"{others.total():,} of them name {named(others)} in 'user_id': {REMEDY} "
+        f"(--set user_id=NULL); user {user!r} leaves them out, unless it is such a one"
+    )
 
 
 def read_left_out(folder: Path) -> LeftOut | None:

@@ -10,7 +10,6 @@ import json
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -638,8 +637,7 @@ def _replay(words: argparse.Namespace, folder: PipelineFolder) -> int:
 
 def _show(found: DryRun, words: argparse.Namespace) -> int:
     from warren.client.uri import parse_uri
-    from warren.pipeline.left_out import named
-    from warren.spark.claims import REMEDY
+    from warren.pipeline.left_out import expectation
 
     time_taken = f", in {found.letters / words.rate:,.0f} s" if words.rate else ""
     print(f"{found.letters:,} letters would be sent{time_taken}; nothing was")
@@ -653,12 +651,9 @@ def _show(found: DryRun, words: argparse.Namespace) -> int:
     if found.unfit:
         print(f"  {found.unfit:,} of them do not fit their schema even so")
     user = parse_uri(words.uri).user
-    others = Counter({claimed: count for claimed, count in found.claims if claimed != user})
-    if others:
-        print(
-            f"  {others.total():,} of them name {escaped(named(others))} in 'user_id': {REMEDY} "
-            f"(--set user_id=NULL); user {user!r} leaves them out, unless it is such a one"
-        )
+    expected = expectation(found.claims, user)
+    if expected:
+        print(f"  {escaped(expected)}")
     return 0
 
 
