@@ -17,6 +17,8 @@ from warren.admin.service.service import AdminService
 
 QUEUES = 40
 AT_ONCE = 6
+STEP_TURNS = 4
+"""In so many turns of the loop two changes are asked for, before the nodes take a step."""
 
 
 @pytest.fixture
@@ -49,7 +51,7 @@ async def ask(
         most = max(most, len(proposals))
         turns += 1
         await asyncio.sleep(0)
-        if steps:
+        if steps and turns % STEP_TURNS == 0:
             pair.step()
     return await task, most, turns
 
