@@ -120,7 +120,7 @@ def timeout_after_a_cancel(s: Session) -> None:
 @scenario(waits=True)
 def timeout_of_a_tag_used_again(s: Session) -> None:
     """What is held too long was given to a consumer whose tag another one has by now."""
-    queue = _begin(s, "again", {}, 2)
+    queue = _begin(s, "tag", {}, 2)
     _consume(s, 2, queue, SHORT_MS, "c")
     s.publish(1, "", queue, b"1")
     s.take(2)
