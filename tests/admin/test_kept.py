@@ -86,6 +86,26 @@ async def test_who_asks_at_once_gets_the_same(search: Search, here: KeptAnswers)
 
 
 @in_a_loop
+async def test_of_very_many_things_most_are_found_for_those_who_wait(
+    search: Search, here: KeptAnswers
+) -> None:
+    """Else a client that asks for another one each time and goes would leave them all to be found."""
+    search.go_on.clear()
+    asking = [
+        asyncio.create_task(here.get(number, KEPT_MIN, search.find))
+        for number in range(3 * ENTRIES_MAX)
+    ]
+    await some_rounds()
+    assert search.count == 3 * ENTRIES_MAX and len(here) == ENTRIES_MAX
+    for task in asking[ENTRIES_MAX:]:
+        task.cancel()
+    await some_rounds()
+    assert all(task.done() for task in asking[ENTRIES_MAX:])
+    search.go_on.set()
+    assert len(await asyncio.gather(*asking[:ENTRIES_MAX])) == ENTRIES_MAX
+
+
+@in_a_loop
 async def test_it_is_found_anew_behind_the_answers(search: Search, here: KeptAnswers) -> None:
     assert await here.get("key", KEPT_MIN, search.find) == 1
     # Five times as long as it took it is not looked for at all.

@@ -83,7 +83,7 @@ class KeptAnswers:
         Raises:
             Exception: What `find` raises.
         """
-        if count < KEPT_MIN:
+        if count < KEPT_MIN or (key not in self._entries and self._is_full()):
             return await find()
         entry = self._entries.setdefault(key, _Entry())
         age = entry.age(self._clock())
@@ -93,6 +93,11 @@ class KeptAnswers:
             return cast(Found, entry.value)
         # Others may wait for the same, also when the client of this one goes.
         return cast(Found, await asyncio.shield(self._look(key, entry, find)))
+
+    def _is_full(self) -> bool:
+        """Whether so much is looked for that no more is to go on when its client has gone."""
+        looking = sum(entry.looking is not None for entry in self._entries.values())
+        return looking >= ENTRIES_MAX
 
     def _look(
         self, key: Hashable, entry: _Entry, find: Callable[[], Awaitable[Found]]
