@@ -90,7 +90,14 @@ def over_amqp(port: int, user: str, until: float, first: int) -> int:
 TRIES = {"http": over_http, "amqp": over_amqp}
 
 
-def attack(kind: str, port: int, user: str, seconds: float, attackers: int, told: object) -> None:
+def attack(
+    kind: str,
+    port: int,
+    user: str,
+    seconds: float,
+    attackers: int,
+    told: multiprocessing.Queue[int],
+) -> None:
     """Try passwords in so many threads, and put how many there were into a queue."""
     until = time.monotonic() + seconds
     counts = [0] * attackers
@@ -103,7 +110,7 @@ def attack(kind: str, port: int, user: str, seconds: float, attackers: int, told
         thread.start()
     for thread in threads:
         thread.join()
-    told.put(sum(counts))  # type: ignore[attr-defined]
+    told.put(sum(counts))
 
 
 def first_login(port: int, user: str) -> float:

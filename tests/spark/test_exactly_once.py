@@ -116,6 +116,21 @@ def test_the_rows_of_one_attempt_of_each_task_are_published_once(
     assert count(connection, finalising.ledger_queue(sink)) <= finalising._KEPT
 
 
+def test_targets_that_cannot_be_read_are_no_hindrance(
+    broker: Broker, connection: Connection, target: str, sink: str
+) -> None:
+    """A classic queue and one that is not there have no mark in the chunk, and the rest goes on."""
+    channel = connection.channel()
+    classic, absent = f"classic-{target}", f"absent-{target}"
+    channel.queue_declare(classic, durable=True)
+    options = given(broker, mandatory="false")
+    topics = (classic, absent, target)
+    rows: list[dict[str, object]] = [{"value": b"v", "topic": topic} for topic in topics]
+    decide([stage(options, sink, 0, rows)], sink, 0, options)
+    assert bodies(connection, classic) == bodies(connection, target) == [b"v"]
+    channel.queue_delete(classic)
+
+
 def test_rows_have_exchanges_keys_headers_and_properties_of_their_own(
     broker: Broker, connection: Connection, target: str, sink: str
 ) -> None:
