@@ -89,7 +89,7 @@ async def test_who_asks_at_once_gets_the_same(search: Search, here: KeptAnswers)
 async def test_of_very_many_things_most_are_found_for_those_who_wait(
     search: Search, here: KeptAnswers
 ) -> None:
-    """Else a client that asks for another one each time and goes would leave them all to be found."""
+    """Else a client that asks for others each time and goes would leave all to be found."""
     search.go_on.clear()
     asking = [
         asyncio.create_task(here.get(number, KEPT_MIN, search.find))

@@ -173,7 +173,7 @@ async def connection_page(
 
     every = await service.connection_order.of_all()
     own: list[tuple[str, ClientConnection | ConnectionRow]] = [
-        *await _wanted(every, lambda each: wanted(each.connection))
+        *await Slices().those(every, lambda each: wanted(each.connection))
     ]
     elsewhere: list[tuple[str, ClientConnection | ConnectionRow]] = []
     asked = {"own": True}
@@ -203,7 +203,7 @@ async def channel_page(
     every = await service.channel_order.of_all(await service.connection_order.of_all())
     own: list[tuple[str, NamedChannel | ChannelRow]] = [
         (each.name, each)
-        for each in await _wanted(
+        for each in await Slices().those(
             every,
             lambda each: (
                 vhost in ("", each.connection.vhost) and may_see(caller, each.connection.user)
@@ -227,14 +227,6 @@ async def channel_page(
     return ChannelPage(items=items, filtered=len(fitting), total=len(own) + len(elsewhere))
 
 
-async def _wanted(things: list[Thing], wanted: Callable[[Thing], bool]) -> list[Thing]:
-    """Some of many things, in their order."""
-    found: list[Thing] = []
-    async for at, end in Slices().stretches(len(things)):
-        found += [thing for thing in things[at:end] if wanted(thing)]
-    return found
-
-
 async def _fitting(
     own: list[tuple[str, Thing]], elsewhere: list[tuple[str, Thing]], name: str, use_regex: bool
 ) -> list[tuple[str, Thing]]:
@@ -249,7 +241,7 @@ async def _fitting(
         parts = Slices().in_order([*own, *elsewhere], lambda each: each[0])
         every = [each async for each in parts]
     wanted = name_filter(name, use_regex)
-    return every if wanted is None else await _wanted(every, lambda each: wanted(each[0]))
+    return every if wanted is None else await Slices().those(every, lambda each: wanted(each[0]))
 
 
 def _page(things: list[Thing], begin: int, count: int, reverse: bool) -> list[Thing]:
@@ -294,7 +286,7 @@ async def own_figures(
     found: list[ClientFigure] = []
     slices = Slices()
     here = list(service.node.connections.values())
-    for connection in await _wanted(here, lambda each: identity_of(each) in identities):
+    for connection in await Slices().those(here, lambda each: identity_of(each) in identities):
         await slices.breathe()
         head, _, _ = pid_of(service, connection).rpartition(".")
         if head not in heads:
