@@ -14,6 +14,8 @@ FORM = tests/test_tidy.py tests/test_imports.py tests/test_compiled.py
 SPARK = tests/spark
 
 export PYTHON
+# Each worker of each stage would else read and rewrite all tests anew, half a minute on two cores.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run cluster build wheel test test-pure test-compiled test-package test-process \
 	test-spark lint format rules bench long long-spark sim demo oracle oracle-random oracle-http clean

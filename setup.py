@@ -151,6 +151,22 @@ def headers_of(folder: str) -> str:
     return digest.hexdigest()
 
 
+def read_headers(command: list[str], folders: set[str], options: list[str]) -> list[str]:
+    """Has gcc read once what all translated modules include: a fifth of the time that they take.
+
+    The objects are the same to the byte. What comes back tells gcc where that is; where it fails to
+    read them, nothing, and it reads them for each.
+    """
+    # Not among the generated ones: by those it is told whether a C file has to be compiled anew.
+    header = GENERATED.parent / "headers" / "shared.h"
+    header.parent.mkdir(parents=True, exist_ok=True)
+    header.write_text('#include "__native_warren.h"\n#include "__native_internal_warren.h"\n')
+    places = [f"-I{folder}" for folder in sorted(folders)]
+    output = ["-x", "c-header", str(header), "-o", f"{header}.gch"]
+    read = subprocess.run([*command, *places, *output, *options], capture_output=True)
+    return ["-include", str(header)] if read.returncode == 0 else []
+
+
 class CachedBuild(build_ext):
     """Compiles C files side by side and keeps those that did not change."""
 
@@ -171,6 +187,13 @@ class CachedBuild(build_ext):
         # cores all the same.
         self.parallel = cores
         room = threading.Semaphore(cores)
+        read_before: list[str] = []
+        if b"Free Software Foundation" in version:
+            read_before = read_headers(
+                self.compiler.compiler_so,
+                named.union(self.compiler.include_dirs),
+                self.extensions[0].extra_compile_args,
+            )
 
         def compile_one(source: str, arguments: dict[str, object]) -> str:
             target: str = self.compiler.object_filenames(
@@ -191,7 +214,8 @@ class CachedBuild(build_ext):
             if stale:
                 Path(target).parent.mkdir(parents=True, exist_ok=True)
                 with room:
-                    compile_some([source], **arguments)
+                    ours = GENERATED in Path(source).parents
+                    compile_some([source], **arguments, extra_preargs=read_before if ours else [])
                 stamp.write_text(digest.hexdigest())
             progress.step(stale)
             return target

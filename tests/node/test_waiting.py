@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.node.pair import Client, Pair
 from warren.protocols.amqp091.channel import TURN_BYTES
 from warren.protocols.broker import ALARM_MEMORY
@@ -57,6 +59,70 @@ def test_an_exchange_that_goes_with_a_queue_is_waited_for() -> None:
     pair.until(lambda: len(other.methods) > seen)
     answer = other.methods[seen]
     assert isinstance(answer, spec.ChannelClose) and answer.reply_code == 404
+
+
+@pytest.mark.rule("PROP-04")
+@pytest.mark.parametrize("nowait", [False, True])
+def test_who_cancels_the_last_consumer_finds_the_queue_gone(nowait: bool) -> None:
+    """A mandatory publish right behind the cancel comes back, however long the disk takes."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    assert isinstance(client.declare("brief", auto_delete=True), spec.QueueDeclareOk)
+    tag = client.consume("brief").consumer_tag
+    pair.a.hold_disk = True
+    seen = len(client.methods)
+    client.send(spec.BasicCancel(tag, nowait))
+    publish = spec.BasicPublish(0, "", "brief", True, False)
+    client.outbox += content_frames(1, publish, b"\0\0", b"body", 131_072)
+    client.send(spec.QueueDeclare(0, "", False, False, True, False, False, {}))
+    pair.settle(5)
+    assert len(client.methods) == seen
+    pair.a.hold_disk = False
+    pair.until(lambda: isinstance(client.methods[-1], spec.QueueDeclareOk))
+    told = [type(method) for method in client.methods[seen:-1]]
+    assert told == ([] if nowait else [spec.BasicCancelOk])
+    (returned,) = client.messages
+    assert isinstance(returned.method, spec.BasicReturn) and returned.body == b"body"
+
+
+@pytest.mark.rule("PROP-04")
+def test_who_closes_the_channel_of_last_consumers_finds_their_queues_gone() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    names = ("first", "second", "third")
+    for name in names:
+        assert isinstance(client.declare(name, auto_delete=True), spec.QueueDeclareOk)
+        assert isinstance(client.consume(name), spec.BasicConsumeOk)
+    assert isinstance(pair.a.client().consume("second"), spec.BasicConsumeOk)
+    pair.a.hold_disk = True
+    seen = len(client.methods)
+    client.send(spec.ChannelClose(200, "", 0, 0))
+    # What comes behind it is dropped.
+    client.send(spec.QueueDeclare(0, "", False, False, True, False, False, {}))
+    pair.settle(5)
+    assert len(client.methods) == seen
+    pair.a.hold_disk = False
+    pair.until(lambda: len(client.methods) > seen)
+    assert isinstance(client.methods[seen], spec.ChannelCloseOk)
+    assert [name for name in names if pair.a.knows(name)] == ["second"]
+    client.send(spec.ChannelOpen())
+    assert isinstance(client.declare("again"), spec.QueueDeclareOk)
+
+
+@pytest.mark.parametrize("cancels", [False, True])
+def test_who_left_before_the_queue_was_gone_is_not_answered(cancels: bool) -> None:
+    pair = Pair(alone=True)
+    client, other = pair.a.client(), pair.a.client()
+    client.declare("brief", auto_delete=True)
+    tag = client.consume("brief").consumer_tag
+    pair.a.hold_disk = True
+    client.send(spec.BasicCancel(tag, False) if cancels else spec.ChannelClose(200, "", 0, 0))
+    pair.settle(3)
+    client.vanish()
+    pair.settle(3)
+    pair.a.hold_disk = False
+    pair.until(lambda: not pair.a.knows("brief"))
+    assert isinstance(other.declare("brief"), spec.QueueDeclareOk)
 
 
 def waiting() -> tuple[Pair, Client]:

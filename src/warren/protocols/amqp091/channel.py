@@ -421,6 +421,18 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         if served is not None:
             self._let_go(served.unsettled.take(0, served.unsettled.next_tag))
 
+    def brief_queues(self) -> list[Queue]:
+        """The auto-delete queues that have consumers here, which may be their last."""
+        served = self._served
+        if served is None:
+            return []
+        return [link.queue for link in served.consumers.values() if link.queue.auto_delete]
+
+    def hold_number(self) -> None:
+        """Drop what comes: the client was not told yet that its channel has ended."""
+        self._closing = True
+        self.aside = True
+
     def is_open(self) -> bool:
         """Whether answers may still be sent on it."""
         return not self._ended

@@ -440,6 +440,12 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self.output.buffer.write(method_frame(int(channel), method.encode()))
         self.output.touch()
 
+    def channel_left(self, channel: Channel) -> None:
+        """Answer a client that closed a channel, unless the connection ended meanwhile."""
+        if self.channels.get(int(channel.number)) is channel:
+            self.send(channel.number, spec.ChannelCloseOk())
+            self.channel_closed(channel)
+
     def channel_closed(self, channel: Channel) -> None:
         """A channel is closed on both sides; its number is free.
 

@@ -8,7 +8,7 @@ Source: AMQP 0-9-1, 1.3 to 1.9, with RabbitMQ's extensions; B-07.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
@@ -26,7 +26,7 @@ from warren.queues.fifo.effects import PollReply, PurgeReply, Reply
 from warren.queues.links import IN_EXCLUSIVE_USE
 from warren.queues.queue import Queue
 from warren.routing.terms import is_integer_type, text_term, type_name
-from warren.vhost.pending import QueueDeclared, QueueDeleted
+from warren.vhost.pending import QueueDeclared, QueueDeleted, Resumable
 from warren.vhost.requests import (
     BindRequest,
     DeclareExchangeRequest,
@@ -60,9 +60,9 @@ def handle(channel: Channel, method: spec.Method) -> None:
     elif method.CLASS_ID == 40:
         _exchange(channel, method)
     elif isinstance(method, spec.ChannelClose):
+        brief = channel.brief_queues()
         channel.end()
-        channel.send(spec.ChannelCloseOk())
-        channel.connection.channel_closed(channel)
+        CloseAnswer(channel, brief).go_on()
     elif isinstance(method, spec.ChannelOpen):
         raise ConnectionException(504, "second 'channel.open' seen")
     elif isinstance(method, spec.ChannelFlow):
@@ -347,11 +347,54 @@ def _cancel(channel: Channel, method: spec.BasicCancel) -> None:
         link.close()
         link.queue.cancel(link.consumer_id)
         channel.consumer_gone(link)
+        answer = CancelAnswer(channel, method)
+        if channel.vhost.removing() and channel.vhost.after_removal(link.queue.name, answer):
+            # It was the last consumer of an auto-delete queue.
+            channel.aside = True
+            return
     elif channel.replies is not None and channel.replies.tag == tag:
         channel.replies.close()
         channel.replies = None
     if not method.nowait:
         channel.send(spec.BasicCancelOk(tag))
+
+
+@final
+class CancelAnswer(Resumable):
+    """Answers a cancel that took an auto-delete queue along.
+
+    What the client does next finds no such queue: a publish that is mandatory comes back (PROP-04).
+    """
+
+    def __init__(self, channel: Channel, method: spec.BasicCancel) -> None:
+        self._channel: Channel = channel
+        self._method: spec.BasicCancel = method
+
+    def go_on(self) -> None:
+        """The queue is gone, or nobody can say when it will be."""
+        channel = self._channel
+        if channel.is_open():
+            if not self._method.nowait:
+                channel.send(spec.BasicCancelOk(self._method.consumer_tag))
+            channel.go_on()
+
+
+@final
+class CloseAnswer(Resumable):
+    """Answers the close of a channel when the queues are gone that went with its consumers."""
+
+    def __init__(self, channel: Channel, queues: list[Queue]) -> None:
+        self._channel: Channel = channel
+        self._queues: list[Queue] = queues
+
+    def go_on(self) -> None:
+        """Wait for the next of them, or answer."""
+        channel = self._channel
+        while self._queues and channel.vhost.removing():
+            if channel.vhost.after_removal(self._queues.pop().name, self):
+                channel.hold_number()
+                return
+        channel.connection.channel_left(channel)
 
 
 def _get(channel: Channel, method: spec.BasicGet) -> None:
