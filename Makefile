@@ -85,7 +85,7 @@ test-spark:
 	@echo '--- the pieces for Spark, as plain Python'
 	WARREN_PURE=1 $(PYTEST) -q -m '$(PIECES)' $(SPARK)
 	@echo '--- queues in Spark'
-	$(PYTEST) --dist loadfile -q $(SPARK)
+	$(PYTEST) -q $(SPARK)
 
 lint:
 	@tools/prepare lint

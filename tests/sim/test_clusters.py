@@ -14,7 +14,7 @@ from sim.runner import Outcome, command_for, missing, run_seed, run_seeds, trace
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OPERATIONS = 500
-SEEDS = 200 if warren.COMPILED else 6
+SEEDS = 150 if warren.COMPILED else 6
 EXPIRED_SHARE = 0.05
 """In so many of the seeds, at least, a queue goes that nobody has used for a while."""
 
