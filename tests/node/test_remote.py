@@ -15,6 +15,7 @@ from warren.replication import kinds
 from warren.replication.feeding import BACKLOG_BYTES as SENT_BYTES
 from warren.sharded_dict import ShardedDict
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import content_frames
 from warren.wire.amqp091.table import Table
 
 HOME_DOWN = "home node 'a' of durable queue 'q' in vhost '/' is down or inaccessible"
@@ -435,6 +436,49 @@ def test_an_auto_delete_queue_goes_with_its_last_consumer_on_whichever_node() ->
     client.vanish()
     for station in (pair.a, pair.b):
         pair.until(lambda station=station: not station.knows("brief"))
+
+
+@pytest.mark.rule("PROP-04")
+@pytest.mark.parametrize("last", [False, True])
+def test_who_cancels_on_another_node_finds_the_queue_gone(last: bool) -> None:
+    """A mandatory publish behind the cancel comes back if no other consumer is left anywhere."""
+    pair = Pair()
+    pair.a.client().declare("brief", auto_delete=True)
+    pair.until(lambda: pair.b.knows("brief"))
+    client, other = pair.b.client(), pair.a.client()
+    tag = client.consume("brief").consumer_tag
+    if not last:
+        other.consume("brief")
+    client.send(spec.BasicCancel(tag, False))
+    publish = spec.BasicPublish(0, "", "brief", True, False)
+    client.outbox += content_frames(1, publish, b"\0\0", b"behind", 131_072)
+    client.send(spec.QueueDeclare(0, "", False, False, True, False, False, {}))
+    pair.until(lambda: isinstance(client.methods[-1], spec.QueueDeclareOk))
+    assert isinstance(client.methods[-2], spec.BasicCancelOk)
+    if last:
+        (returned,) = client.messages
+        assert isinstance(returned.method, spec.BasicReturn)
+        pair.until(lambda: not pair.a.knows("brief"))
+    else:
+        pair.until(lambda: other.bodies() == [b"behind"])
+        assert pair.b.knows("brief") and not client.messages
+
+
+@pytest.mark.rule("PROP-04")
+def test_who_cancels_goes_on_when_the_node_that_was_asked_is_gone() -> None:
+    pair = Pair()
+    pair.a.client().declare("brief", auto_delete=True)
+    pair.until(lambda: pair.b.knows("brief"))
+    client = pair.b.client()
+    tag = client.consume("brief").consumer_tag
+    seen = len(client.methods)
+    client.send(spec.BasicCancel(tag, False))
+    client.exchange()
+    pair.turn(pair.b)
+    assert len(client.methods) == seen
+    pair.a.kill()
+    pair.until(lambda: len(client.methods) > seen)
+    assert isinstance(client.methods[seen], spec.BasicCancelOk)
 
 
 def test_deletion_cancels_consumers_and_counts_messages_as_safe() -> None:

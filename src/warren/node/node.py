@@ -608,6 +608,10 @@ class Node(Loop):
         """Delete an auto-delete queue that lost its last consumer (PROP-04), or an expired one."""
         self.removals.delete_unused(queue)
 
+    def queue_left(self, queue: Queue) -> None:
+        """Find out whether an auto-delete queue of another node lost its last consumer here."""
+        self.removals.left(queue)
+
     def dead_letter_confirmed(self, queue: Queue) -> None:
         """Count a dead letter that is where it belongs."""
         self.traffic.of_deaths(queue.type, True).confirmed += 1

@@ -15,7 +15,7 @@ from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.tables import ExchangeRecord, QueueRecord
 from warren.node.store import MetadataStore
-from warren.pending import PendingResult, Result
+from warren.pending import PendingReply, PendingResult, Result
 from warren.queues.queue import Queue
 from warren.vhost.pending import Resumable
 
@@ -25,7 +25,8 @@ class Going:
     """A queue that is about to go.
 
     Attributes:
-        changes: Commands on their way that delete it; 0 before its turn has come.
+        changes: Commands on their way that delete it, and questions whether it goes; 0 before its
+            turn has come.
         waiting: Channels that go on when they are applied.
     """
 
@@ -66,6 +67,14 @@ class QueueRemovals:
         if record is not None and record.group_id == queue.group_id:
             self._to_remove[record] = None
             self._remove_more()
+
+    def left(self, queue: Queue) -> None:
+        """Ask an auto-delete queue's node whether the last consumer here was its last of all."""
+        record = self._metadata.queue(queue.vhost, queue.name)
+        if record is not None and record.group_id == queue.group_id:
+            going = self._note_going(record)
+            going.changes += 1
+            queue.count(Departure(self, going, queue))
 
     def delete_owned(self, vhost: str, connection: i64) -> None:
         """Delete the exclusive queues of a connection that is gone (PROP-03)."""
@@ -117,8 +126,12 @@ class QueueRemovals:
         """One such queue is gone: channels that wait for that go on."""
         self._removing -= 1
         self._remove_more()
+        self.settled(going)
+
+    def settled(self, going: Going) -> None:
+        """It is known what became of one request about a queue."""
         going.changes -= 1
-        if going.changes == 0:
+        if going.changes == 0 and going.record not in self._to_remove:
             del self._going[(going.record.vhost, going.record.name)]
             going.let_go()
 
@@ -193,6 +206,34 @@ class QueueRemovals:
                     if target.auto_delete:
                         sources.append(target)
         return None
+
+
+@final
+class Departure(PendingReply):
+    """Waits for a queue's node to say whether the queue has consumers, when the last here left.
+
+    If it has none, that node has asked for its deletion; to ask for it here, too, tells when it is
+    gone here, where clients that left are answered then.
+    """
+
+    def __init__(self, removals: QueueRemovals, going: Going, queue: Queue) -> None:
+        self._removals: QueueRemovals = removals
+        self._going: Going = going
+        self._queue: Queue = queue
+
+    def succeeded(self, result: Result) -> None:
+        """The counts are known."""
+        if self._queue.consumer_count() == 0 and not self._queue.deleted:
+            self._removals.delete_unused(self._queue)
+        self._removals.settled(self._going)
+
+    def abandoned(self) -> None:
+        """The queue is gone, or its node is."""
+        self._removals.settled(self._going)
+
+    def missed(self) -> None:
+        """No state takes the place of commands: auto-delete queues have one node."""
+        raise AssertionError("a queue of one node has seen what came of each command")
 
 
 @final

@@ -573,5 +573,7 @@ class ProxyQueue(GatheringQueue):
             self.line.send_commands(self.group_id, self._sequence, wanted, exclusive, payload)
 
     def _unlink(self, consumer_id: i64) -> None:
-        """Whether an auto-delete queue goes is decided on its node."""
-        self.links.pop(consumer_id, None)
+        """Whether an auto-delete queue goes is decided on its node, which is asked then."""
+        last = self.links.pop(consumer_id, None) is not None and not self.links
+        if last and self.auto_delete and not self.deleted and self.line.number:
+            self.host.queue_left(self)

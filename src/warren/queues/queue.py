@@ -113,6 +113,11 @@ class Host(Throttled):
         raise AssertionError("a host defines queue_unused")
 
     @abstractmethod
+    def queue_left(self, queue: Queue) -> None:
+        """The last consumer of this node left an auto-delete queue that is on another one."""
+        raise AssertionError("a host defines queue_left")
+
+    @abstractmethod
     def queue_dead_letters(self, dead_lettering: DeadLettering) -> None:
         """Messages of a queue died, and are to go elsewhere: call `carry` in a later turn."""
         raise AssertionError("a host defines queue_dead_letters")
