@@ -319,6 +319,13 @@ AMQP_KNOWN: dict[str, set[str]] = {
         "warren.message.amqp091.scan",
         "warren.wire.amqp091.properties",
     },
+    # What brokers of AMQP 0-9-1 deliver is put down as the publish that it was.
+    "spark/staged_files.py": {
+        "spec.B",
+        "warren.wire.amqp091.frame",
+        "warren.wire.amqp091.properties",
+        "warren.wire.amqp091.spec",
+    },
     # The errors' neutral base.
     "errors.py": {"ProtocolError"},
     "metadata/encoding.py": {"ProtocolError"},

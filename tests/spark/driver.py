@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warren.spark.broker import Connect
-from warren.spark.options import read_options
+from warren.spark.options import is_staged, read_options, staged_options
+from warren.spark.staged_stream import StagedStreamReader
 from warren.spark.stream import QueueStreamReader
 
 POINTS = ("checked out", "logged", "half written", "written", "committed")
@@ -40,8 +41,12 @@ class Query:
     """One run of a query, by a fresh driver."""
 
     def __init__(self, connect: Connect, disk: Checkpoint, **given: str) -> None:
-        options = {"subscribe": "q", "groupId": "g", "leaseTimeout": "0"} | given
-        self.reader = QueueStreamReader(read_options(options, streaming=True), connect)
+        self.reader: QueueStreamReader | StagedStreamReader
+        if is_staged(given):
+            self.reader = StagedStreamReader(staged_options(given), connect)
+        else:
+            options = {"subscribe": "q", "groupId": "g", "leaseTimeout": "0"} | given
+            self.reader = QueueStreamReader(read_options(options, streaming=True), connect)
         self.shipped = pickle.dumps(self.reader)  # the planner's copy, which never saw a call
         self.connect = connect
         self.disk = disk

@@ -11,7 +11,9 @@ from warren.spark.options import (
     LATEST,
     UNBOUNDED,
     Bound,
+    check_read,
     read_options,
+    staged_options,
     table_columns,
     write_options,
 )
@@ -258,3 +260,36 @@ def test_each_queue_has_bounds_of_its_own() -> None:
     assert (options.start.of("a"), options.start.of("b")) == (Bound(7), EARLIEST)
     options = read_options({"subscribePattern": ".*", "startingOffsets": offsets}, streaming=False)
     assert (options.start.of("a"), options.start.of("other")) == (Bound(7), EARLIEST)
+
+
+STAGED = {"mode": "staged", "subscribe": "q", "stagingDirectory": "/d"}
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"stagingDirectory": ""}, "'stagingDirectory' is required: where messages lie"),
+        ({"stagingDirectory": "d"}, "'stagingDirectory' is 'd'; allowed: an absolute path"),
+        ({"subscribe": "q,r"}, "reads one queue: a query for each"),
+        ({"subscribe": ""}, "'subscribe' is required"),
+        ({"groupId": "g"}, "unknown option 'groupid'; known are: "),
+        ({"subscribePattern": "q.*"}, "unknown option 'subscribepattern'"),
+        ({"maxOffsetsPerTrigger": "0"}, "a whole number from 1"),
+        ({"columns": "state"}, "allowed: names"),
+    ],
+)
+def test_bad_options_of_staged_queries_are_refused(given: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        staged_options(STAGED | given)
+    assert text in str(caught.value)
+    with pytest.raises(ConfigError) as caught:
+        check_read(STAGED | given)
+    assert text in str(caught.value)
+
+
+def test_staged_queries_have_the_limits_of_others() -> None:
+    options = staged_options(STAGED | {"maxOffsetsPerTrigger": "5", "columns": "value"})
+    assert (options.queue, str(options.folder), options.rows_max) == ("q", "/d", 5)
+    assert options.columns == ("value",) and table_columns(STAGED) == table_columns(QUEUE)
+    with pytest.raises(ConfigError, match="'staged' is for spark.readStream"):
+        read_options(STAGED, streaming=False)

@@ -26,6 +26,9 @@ URI_DEFAULT: Final = "amqp://guest:guest@localhost:5672/"
 BROWSE: Final = "browse"
 DRAIN: Final = "drain"
 
+#: The mode that takes messages of brokers that are not Warren, by way of files.
+STAGED: Final = "staged"
+
 #: The two guarantees of a write.
 AT_LEAST_ONCE: Final = "at-least-once"
 EXACTLY_ONCE: Final = "exactly-once"
@@ -63,6 +66,14 @@ _OFFLINE: Final = _TABLE | {
     *("datadirectory", "subscribe", "vhost", "includegone"),
     *("minpartitions", "maxrecordsperpartition", "arrowbatchrows"),
 }
+#: How a queue of a foreign broker is read.
+_STAGED: Final = (
+    _CONNECTION
+    | _TABLE
+    | {"mode", "subscribe", "assign", "stagingdirectory", "newcheckpoint"}
+    | {"maxoffsetspertrigger", "maxbytespertrigger"}
+    | {"minpartitions", "maxrecordsperpartition", "arrowbatchrows"}
+)
 _WRITE: Final = _CONNECTION | {"topic", "exchange", "mandatory", "delivery", "sinkid", "batchid"}
 
 #: The names as they are documented, for error messages.
@@ -89,6 +100,7 @@ _SPELLING: Final = {
     "endingtimestamp": "endingTimestamp",
     "datadirectory": "dataDirectory",
     "includegone": "includeGone",
+    "stagingdirectory": "stagingDirectory",
 }
 
 #: What a queue's incarnation is kept under in a checkpoint, behind the queue's name.
@@ -210,6 +222,33 @@ class OfflineOptions:
     partition_rows_max: int
     columns: tuple[str, ...]
     arrow_rows_max: int
+
+
+@dataclass(frozen=True)
+class StagedOptions:
+    """How a streaming query reads a queue of a broker that is not Warren.
+
+    Attributes:
+        queue: The queue to consume (`subscribe`, `assign`).
+        folder: Where its messages are staged; all hosts of Spark see it under this path
+            (`stagingDirectory`).
+        new_checkpoint: Whether a query without a checkpoint may go on with a directory that has
+            messages of another one (`newCheckpoint`).
+        uris, retry_seconds, rows_max, bytes_max, partitions_min, partition_rows_max, columns,
+            arrow_rows_max: As in `ReadOptions`.
+    """
+
+    uris: tuple[str, ...]
+    retry_seconds: float
+    queue: str
+    folder: Path
+    rows_max: int
+    bytes_max: int
+    partitions_min: int
+    partition_rows_max: int
+    columns: tuple[str, ...]
+    arrow_rows_max: int
+    new_checkpoint: bool
 
 
 @dataclass(frozen=True)
@@ -418,7 +457,8 @@ def table_columns(given: Mapping[str, str]) -> tuple[str, ...]:
     """
     offline = is_offline(given)
     known = OFFLINE_COLUMNS if offline else COLUMNS
-    options = _Options(given, _OFFLINE if offline else _STREAM | _BOUNDS)
+    queue = _STAGED if is_staged(given) else _STREAM | _BOUNDS
+    options = _Options(given, _OFFLINE if offline else queue)
     with_value = options.flag("includevalue", True)
     with_headers = options.flag("includeheaders", False)
     wanted = options.text("columns")
@@ -444,11 +484,14 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
     """
     if streaming and is_offline(given):
         raise ConfigError("option 'dataDirectory' is for spark.read: a directory does not stream")
+    if is_staged(given):
+        raise ConfigError(f"mode {STAGED!r} is for spark.readStream: it takes what it reads")
     options = _Options(given, _STREAM if streaming else _BATCH | _BOUNDS)
     fitting = DRAIN if streaming else BROWSE
     mode = options.text("mode") or fitting
     if mode not in (BROWSE, DRAIN):
-        raise _bad("mode", mode, f"{BROWSE} (spark.read) or {DRAIN} (spark.readStream)")
+        allowed = f"{BROWSE} (spark.read) or {DRAIN} or {STAGED} (spark.readStream)"
+        raise _bad("mode", mode, allowed)
     if mode != fitting:
         call = "readStream" if streaming else "read"
         raise ConfigError(f"mode {mode!r} does not go with spark.{call}, which can only {fitting}")
@@ -503,6 +546,39 @@ def offline_options(given: Mapping[str, str]) -> OfflineOptions:
     )
 
 
+def is_staged(given: Mapping[str, str]) -> bool:
+    """Whether a query takes messages of a foreign broker, by way of files."""
+    return any(name.lower() == "mode" and value == STAGED for name, value in given.items())
+
+
+def staged_options(given: Mapping[str, str]) -> StagedOptions:
+    """Check and complete the options of `spark.readStream` with `mode=staged`.
+
+    Raises:
+        ConfigError: As `read_options`.
+    """
+    options = _Options(given, _STAGED)
+    options.required("stagingdirectory", "where messages lie until they are processed")
+    queues, _ = options.subscription()
+    if len(queues) != 1:
+        raise ConfigError(f"mode {STAGED!r} reads one queue: a query for each, please")
+    folder = options.folder("stagingdirectory")
+    assert folder is not None, "it is required"
+    return StagedOptions(
+        uris=options.uris(),
+        retry_seconds=options.duration_ms("retrytimeout", 5 * 60_000) / 1000,
+        queue=queues[0],
+        folder=folder,
+        rows_max=options.number("maxoffsetspertrigger", 100_000),
+        bytes_max=options.number("maxbytespertrigger", 256 * 1024 * 1024),
+        partitions_min=options.number("minpartitions", 1),
+        partition_rows_max=options.number("maxrecordsperpartition", 100_000),
+        columns=table_columns(given),
+        arrow_rows_max=options.number("arrowbatchrows", 16_384),
+        new_checkpoint=options.flag("newcheckpoint", False),
+    )
+
+
 def check_read(given: Mapping[str, str]) -> None:
     """Refuse at once what is wrong for both kinds of reads; which of them it is, is not known yet.
 
@@ -511,6 +587,9 @@ def check_read(given: Mapping[str, str]) -> None:
     """
     if is_offline(given):
         offline_options(given)
+        return
+    if is_staged(given):
+        staged_options(given)
         return
     try:
         read_options(given, streaming=False)

@@ -22,8 +22,10 @@ from warren.errors import ConfigError
 from warren.spark.options import (
     check_read,
     is_offline,
+    is_staged,
     offline_options,
     read_options,
+    staged_options,
     table_columns,
     write_options,
 )
@@ -72,8 +74,15 @@ class WarrenDataSource(DataSource):
         from warren.spark.broker import connect
         from warren.spark.refused import RefusedReader
 
+        given = dict(self.options)
         try:
-            options = read_options(dict(self.options), streaming=True)
+            if is_staged(given):
+                staged = staged_options(given)
+                check_spark()
+                from warren.spark.staged_stream import StagedStreamReader
+
+                return StagedStreamReader(staged, connect)
+            options = read_options(given, streaming=True)
             check_spark()
         except ConfigError as error:
             return RefusedReader(error)

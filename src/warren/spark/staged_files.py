@@ -1,0 +1,270 @@
+"""Messages of a foreign broker in files: the log that such a broker does not give.
+
+A staging directory belongs to one query of one queue. Message numbers count what was staged in it,
+from 0 on::
+
+    <first>-<last>.staged   record batches, as a queue of Warren stores them
+                            (docs/formats/record-batch.md); never changed
+    state.json              {"version": 1, "queue": "orders", "committed": 4000}: what Spark has
+                            done with ends before this number
+    lock                    held by the process that stages
+
+A file gets its name when all of it is on the disk, and only then the broker is told that its
+messages are done with. A process that dies in between gets them again: those with a `message_id`
+are told from what the newest files have, and are not staged twice. So these files stay for a while
+when Spark has done with them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections import deque
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from warren.client.messages import Delivery
+from warren.errors import BrokerError, ConfigError
+from warren.limits import FRAME_BYTES_MAX, FRAME_OVERHEAD_BYTES
+from warren.log.batch import KIND_MESSAGES, Batch
+from warren.message.flavours import AMQP091
+from warren.spark.records import Block, parse
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import content_frames
+from warren.wire.amqp091.properties import decode_properties
+
+_VERSION: Final = 1
+_STATE: Final = "state.json"
+_LOCK: Final = "lock"
+_SUFFIX: Final = ".staged"
+_DIGITS: Final = 19
+
+#: So many of the newest files stay: the broker may not have heard yet that it is rid of their
+#: messages. There is one such file at most; the one before it costs little.
+_KEPT: Final = 2
+
+#: How long another process may take to let go of a directory: a query that is started again.
+_LOCK_SECONDS: Final = 10.0
+
+
+class DirectoryInUse(BrokerError):
+    """Another process stages messages in this directory."""
+
+
+class StagedFile(NamedTuple):
+    """One file of messages.
+
+    Attributes:
+        first, last: Their numbers.
+    """
+
+    path: Path
+    first: int
+    last: int
+
+
+class StagingDirectory:
+    """The files of one query, for the one process that adds to them.
+
+    Attributes:
+        committed: What Spark has done with ends before this number.
+    """
+
+    def __init__(self, folder: Path, queue: str) -> None:
+        """Take the directory, which is made if there is none.
+
+        Raises:
+            DirectoryInUse: Another process has it.
+            ConfigError: It is of another queue, or of a later release.
+            OSError: It cannot be used.
+        """
+        self._folder = folder
+        self._queue = queue
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(folder)
+        try:
+            self.committed = self._read_state()
+            for left in folder.glob("*.tmp"):
+                left.unlink()
+            self._files = deque(staged_files(folder))
+            newest = list(self._files)[-_KEPT:]
+            self._known = deque((_ids_in(file.path) for file in newest), maxlen=_KEPT)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def next(self) -> int:
+        """The number that the next message gets."""
+        return max(self.committed, self._files[-1].last + 1 if self._files else 0)
+
+    def add(self, deliveries: Sequence[Delivery]) -> int:
+        """Put messages on the disk, but for those that came before; gives how many were put there.
+
+        What was delivered before and has the id, the route and the body of a message in the newest
+        files is that message.
+        """
+        fresh: list[Delivery] = []
+        ids: dict[bytes, bytes] = {}
+        for delivery in deliveries:
+            name = _message_id(delivery.properties)
+            if name:
+                digest = _digest(delivery)
+                if delivery.redelivered and any(known.get(name) == digest for known in self._known):
+                    continue
+                ids[name] = digest
+            fresh.append(delivery)
+        if fresh:
+            first = self.next
+            file = StagedFile(
+                self._folder / _name(first, first + len(fresh) - 1), first, first + len(fresh) - 1
+            )
+            _write(file.path, _encoded(fresh, first))
+            self._files.append(file)
+            self._known.append(ids)
+        return len(fresh)
+
+    def commit(self, number: int) -> None:
+        """Remember that what comes before a number was done with, and let go of its files."""
+        if number > self.committed:
+            state = {"version": _VERSION, "queue": self._queue, "committed": number}
+            _write(self._folder / _STATE, json.dumps(state).encode())
+            self.committed = number
+        while len(self._files) > _KEPT and self._files[0].last < self.committed:
+            self._files.popleft().path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Leave the directory to others."""
+        os.close(self._lock)
+
+    def _read_state(self) -> int:
+        try:
+            state = json.loads((self._folder / _STATE).read_bytes())
+            version, queue, committed = state["version"], state["queue"], int(state["committed"])
+        except FileNotFoundError:
+            return 0
+        except (ValueError, TypeError, LookupError) as error:
+            raise ConfigError(f"{self._folder / _STATE} is damaged: {error}") from error
+        if version != _VERSION:
+            raise ConfigError(f"{self._folder} was written by a later release of Warren")
+        if queue != self._queue:
+            raise ConfigError(
+                f"{self._folder} has messages of queue {queue!r}, not of {self._queue!r}; give "
+                "each query a stagingDirectory of its own"
+            )
+        return committed
+
+
+def staged_files(folder: Path) -> list[StagedFile]:
+    """The files of a staging directory, in the order of their messages."""
+    found = []
+    for path in folder.glob(f"*{_SUFFIX}"):
+        first, dash, last = path.name.removesuffix(_SUFFIX).partition("-")
+        if dash and first.isdigit() and last.isdigit():
+            found.append(StagedFile(path, int(first), int(last)))
+    return sorted(found, key=lambda file: file.first)
+
+
+def _name(first: int, last: int) -> str:
+    return f"{first:0{_DIGITS}d}-{last:0{_DIGITS}d}{_SUFFIX}"
+
+
+def _locked(folder: Path) -> int:
+    """A descriptor that holds the directory's lock, which ends with the process."""
+    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    end = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except OSError:
+            if time.monotonic() > end:
+                os.close(descriptor)
+                raise DirectoryInUse(
+                    f"another process stages messages in {folder}; give each query a "
+                    "stagingDirectory of its own"
+                ) from None
+        time.sleep(0.05)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Have a file with this content, whole or not at all, whatever ends the machine."""
+    partial = path.with_name(f"{path.name}.tmp")
+    with open(partial, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _encoded(deliveries: Sequence[Delivery], first: int) -> bytes:
+    """Messages as one record batch."""
+    records = []
+    for delivery in deliveries:
+        method = spec.BasicPublish(exchange=delivery.exchange, routing_key=delivery.routing_key)
+        room = max(FRAME_BYTES_MAX, len(delivery.body) + FRAME_OVERHEAD_BYTES)
+        records.append(content_frames(0, method, delivery.properties, delivery.body, room))
+    lengths = np.array([len(record) for record in records], "<u4").tobytes()
+    payload = b"".join(records)
+    stamp_ms = int(time.time() * 1000)
+    batch = Batch(
+        None, KIND_MESSAGES, 0, 0, first, len(records), stamp_ms, lengths, 0, payload, 0,
+        len(payload), None, flavour=AMQP091,
+    )  # fmt: skip
+    return batch.encoded()
+
+
+def _message_id(properties: bytes) -> bytes:
+    """The id that a message's publisher gave it; empty if it gave none that can be read."""
+    try:
+        found = decode_properties(properties, 0, len(properties)).message_id
+    except BrokerError:
+        return b""
+    return found.encode("utf-8", "surrogateescape") if found else b""
+
+
+def _digest(delivery: Delivery) -> bytes:
+    """What a message comes to without its properties, whose headers count deliveries."""
+    return _digest_of(
+        delivery.exchange.encode("utf-8", "surrogateescape"),
+        delivery.routing_key.encode("utf-8", "surrogateescape"),
+        delivery.body,
+    )
+
+
+def _digest_of(*parts: bytes) -> bytes:
+    digest = blake2b(digest_size=16)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.digest()
+
+
+def _ids_in(path: Path) -> dict[bytes, bytes]:
+    """The ids of a file's messages, each with what its content comes to."""
+    found: dict[bytes, bytes] = {}
+    for stored in parse(path.read_bytes()):
+        block = Block(stored)
+        exchanges, exchanges_end, keys, keys_end = block.routing()
+        data = block.data
+        for row in range(len(block)):
+            # Properties lie behind their flags.
+            properties = data[block.properties[row] - 2 : block.properties_end[row]]
+            name = _message_id(properties)
+            if name:
+                found[name] = _digest_of(
+                    data[exchanges[row] : exchanges_end[row]],
+                    data[keys[row] : keys_end[row]],
+                    block.body(row),
+                )
+    return found

@@ -1,0 +1,341 @@
+"""`mode=staged`: any broker's queue, of either kind, by way of files; without a JVM but for one.
+
+`WARREN_TEST_BROKER=host:port` has the same said of a RabbitMQ, but for what ends brokers.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.driver import POINTS, Checkpoint, Killed, Query
+from tests.support.broker import Broker
+from tests.support.patience import patient
+from warren.client import PERSISTENT, Connection, connect
+from warren.errors import ConfigError, CorruptRecord
+from warren.spark import broker as spark_broker
+from warren.spark import staged_files
+from warren.spark.broker import CheckpointLost, RowsLost, Session
+from warren.spark.staged_files import DirectoryInUse
+from warren.spark.staged_stream import StagedStreamReader
+from warren.wire.amqp091.errors import ChannelException
+from warren.wire.amqp091.properties import Properties
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(params=["classic", "quorum"])
+def queue(connection: Connection, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A fresh queue."""
+    name = f"staged-{uuid.uuid4()}"
+    arguments = {"x-queue-type": request.param}
+    connection.channel().queue_declare(name, durable=True, arguments=arguments)
+    yield name
+    connection.channel().queue_delete(name)
+
+
+def fill(connection: Connection, queue: str, first: int, last: int) -> None:
+    """Publish messages with ids."""
+    channel = connection.channel()
+    channel.confirm_select()
+    for number in range(first, last):
+        named = Properties(delivery_mode=2, message_id=f"m{number}").encode()
+        channel.publish("", queue, b"%d" % number, named)
+    assert channel.wait_for_confirms() == []
+
+
+def count(connection: Connection, queue: str) -> int:
+    return connection.channel().queue_declare(queue, passive=True).messages
+
+
+def bodies(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+def query(broker: Broker, queue: str, folder: Path, disk: Checkpoint, **given: str) -> Query:
+    options = {
+        "mode": "staged", "amqp.uri": broker.url, "subscribe": queue,
+        "stagingDirectory": str(folder),
+    }  # fmt: skip
+    return Query(spark_broker.connect, disk, **(options | given))
+
+
+def run(made: Query, kill_at: str | None = None, kill_batch: int = 0) -> None:
+    """Run to the end, or until the driver is killed; its process is over then."""
+    try:
+        made.run(kill_at, kill_batch)
+    finally:
+        made.reader.stop()
+
+
+def rows(reader: StagedStreamReader, first: int, last: int, queue: str) -> list[dict[str, Any]]:
+    return [
+        row
+        for partition in reader.partitions({queue: first}, {queue: last})
+        for batch in reader.read(partition)
+        for row in batch.to_pylist()
+    ]
+
+
+def test_names_properties_and_bodies_come_through(
+    broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    large = bytes(range(256)) * 2_000
+    properties = Properties(
+        app_id="é", type_="t", priority=3, message_id="m", headers={"n": 5}
+    ).encode()
+    channel = connection.channel()
+    channel.confirm_select()
+    channel.queue_bind(queue, "amq.topic", f"{queue}.#")
+    channel.publish("amq.topic", f"{queue}.fr", large, properties)
+    channel.publish("", queue, b"")
+    assert channel.wait_for_confirms() == []
+    made = query(broker, queue, tmp_path, Checkpoint(), includeHeaders="true")
+    run(made)
+    found = rows(made.reader, 0, 2, queue)
+    assert [row["offset"] for row in found] == [0, 1]
+    first, second = sorted(found, key=lambda row: len(row["value"]), reverse=True)
+    assert (first["exchange"], first["key"], first["topic"]) == ("amq.topic", f"{queue}.fr", queue)
+    assert (second["exchange"], second["key"]) == ("", queue)
+    assert (first["value"], second["value"]) == (large, b"")
+    assert (first["app_id"], first["type"], first["priority"]) == ("é", "t", 3)
+    assert first["headers"] == [{"key": "n", "value": b"5"}] and second["headers"] is None
+    assert first["properties_raw"] == properties
+
+
+def test_an_empty_queue_is_no_batch(
+    broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    disk = Checkpoint()
+    run(query(broker, queue, tmp_path, disk))
+    assert disk.sink == {} and disk.start == {queue: 0}
+
+
+def test_batches_keep_to_their_limits(
+    broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    fill(connection, queue, 0, 5_000)
+    disk = Checkpoint()
+    run(query(broker, queue, tmp_path, disk, maxOffsetsPerTrigger="2300"))
+    assert disk.rows() == bodies(5_000)
+    assert [len(batch) for batch in disk.sink.values()] == [2_300, 2_300, 400]
+    assert count(connection, queue) == 0
+
+
+def test_bytes_and_tasks_have_limits(
+    broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    assert connection.channel().publish_many("", queue, [bytes(1_000)] * 50, PERSISTENT) == []
+    reader = query(broker, queue, tmp_path, Checkpoint(), maxBytesPerTrigger="10000").reader
+    at = reader.initialOffset()
+    end = reader.latestOffset(at, reader.getDefaultReadLimit())
+    reader.stop()
+    assert 10 <= end[queue] <= 50
+    disk = Checkpoint()
+    many = query(broker, queue, tmp_path, disk, minPartitions="3", maxRecordsPerPartition="5")
+    reader = many.reader
+    end = reader.latestOffset(at, reader.getDefaultReadLimit())
+    parts = reader.partitions(at, end)
+    assert len(parts) == max(3, -(-end[queue] // 5))
+    values = [row for part in parts for batch in reader.read(part) for row in batch["value"]]
+    assert len(values) == end[queue]
+    reader.stop()
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("batch", [0, 1])
+def test_a_killed_driver_resumes_without_a_lost_or_doubled_row(
+    broker: Broker, connection: Connection, queue: str, tmp_path: Path, point: str, batch: int
+) -> None:
+    fill(connection, queue, 0, 1_000)
+    disk = Checkpoint()
+    options = {"maxOffsetsPerTrigger": "300", "minPartitions": "2"}
+    with pytest.raises(Killed):
+        run(query(broker, queue, tmp_path, disk, **options), point, batch)
+    fill(connection, queue, 1_000, 1_100)
+    run(query(broker, queue, tmp_path, disk, **options))
+    run(query(broker, queue, tmp_path, disk, **options))
+    assert sorted(disk.rows(), key=int) == bodies(1_100)
+    assert count(connection, queue) == 0
+    assert len(list(tmp_path.glob("*.staged"))) <= 2, "what is done with goes"
+
+
+class Deaf:
+    """A channel whose owner dies before it acknowledges for the `last`th time."""
+
+    def __init__(self, channel: Any, last: int) -> None:
+        self._channel = channel
+        self._left = last
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._channel, name)
+
+    def ack(self, tag: int, multiple: bool) -> None:
+        self._left -= 1
+        if self._left == 0:
+            raise Killed
+        self._channel.ack(tag, multiple=multiple)
+
+
+def dying(made: Query, last: int) -> Query:
+    """Have the driver of a query die in the middle of a trigger."""
+
+    def open_(uri: str) -> Session:
+        session = spark_broker.connect(uri)
+        return session._replace(open=lambda: Deaf(session.open(), last))  # type: ignore[arg-type]
+
+    made.reader._connect = open_
+    return made
+
+
+@pytest.mark.parametrize("last", [1, 2])
+def test_what_was_staged_and_not_acknowledged_is_told_by_its_id(
+    broker: Broker, connection: Connection, queue: str, tmp_path: Path, last: int
+) -> None:
+    fill(connection, queue, 0, 5_000)
+    disk = Checkpoint()
+    with pytest.raises(Killed):
+        run(dying(query(broker, queue, tmp_path, disk), last))
+    run(query(broker, queue, tmp_path, disk))
+    run(query(broker, queue, tmp_path, disk))
+    assert sorted(disk.rows(), key=int) == bodies(5_000)
+    assert count(connection, queue) == 0
+
+
+def test_without_an_id_it_comes_twice_and_is_not_lost(
+    broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    """Two messages may be equal in all they have: none of them is taken for the other."""
+    assert connection.channel().publish_many("", queue, [b"same"] * 10, PERSISTENT) == []
+    disk = Checkpoint()
+    with pytest.raises(Killed):
+        run(dying(query(broker, queue, tmp_path, disk), 1))
+    run(query(broker, queue, tmp_path, disk))
+    run(query(broker, queue, tmp_path, disk))
+    assert disk.rows() == [b"same"] * 20
+
+
+def test_the_same_id_with_another_body_is_another_message(
+    broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    fill(connection, queue, 0, 3)
+    disk = Checkpoint()
+    run(query(broker, queue, tmp_path, disk))
+    channel = connection.channel()
+    channel.confirm_select()
+    channel.publish("", queue, b"more", Properties(message_id="m1").encode())
+    channel.publish("", queue, b"1", Properties(message_id="m1", delivery_mode=2).encode())
+    assert channel.wait_for_confirms() == []
+    run(query(broker, queue, tmp_path, disk))
+    assert disk.rows() == [*bodies(3), b"more", b"1"], "neither of them was delivered before"
+
+
+def test_a_broker_that_is_killed_meanwhile(private_broker: Broker, tmp_path: Path) -> None:
+    with connect(private_broker.url) as connection:
+        connection.channel().queue_declare("q", durable=True)
+        fill(connection, "q", 0, 4_500)
+    disk = Checkpoint()
+    made = query(private_broker, "q", tmp_path, disk)
+    reader = made.reader
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    private_broker.restart(kill=True)
+    with connect(private_broker.url) as connection:
+        fill(connection, "q", 4_500, 5_000)
+    while end["q"] < 5_000:
+        end = reader.latestOffset(end, reader.getDefaultReadLimit())
+    values = [row["value"] for row in rows(reader, max(0, end["q"] - 500), end["q"], "q")]
+    reader.stop()
+    assert end["q"] == 5_000 and sorted(values, key=int) == bodies(5_000)[4_500:]
+
+
+def test_a_queue_that_goes_ends_the_query(
+    broker: Broker, connection: Connection, tmp_path: Path
+) -> None:
+    name = f"staged-{uuid.uuid4()}"
+    made = query(broker, name, tmp_path, Checkpoint())
+    with pytest.raises(ChannelException, match=f"no queue '{name}'"):
+        run(made)
+    connection.channel().queue_declare(name)
+    reader = query(broker, name, tmp_path, Checkpoint()).reader
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, reader.getDefaultReadLimit()) == start
+    connection.channel().queue_delete(name)
+    with pytest.raises(ChannelException, match=f"no queue '{name}'"):
+        reader.latestOffset(start, reader.getDefaultReadLimit())
+    reader.stop()
+
+
+def test_a_directory_belongs_to_one_query(
+    broker: Broker, connection: Connection, queue: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    fill(connection, queue, 0, 10)
+    monkeypatch.setattr(staged_files, "_LOCK_SECONDS", 0.1)
+    disk = Checkpoint()
+    first = query(broker, queue, tmp_path, disk)
+    first.run()
+    with pytest.raises(DirectoryInUse, match="a stagingDirectory of its own"):
+        query(broker, queue, tmp_path, Checkpoint()).reader.initialOffset()
+    first.reader.stop()
+    with pytest.raises(ConfigError, match=f"has messages of queue '{queue}', not of 'other'"):
+        query(broker, "other", tmp_path, Checkpoint()).reader.initialOffset()
+    with pytest.raises(CheckpointLost, match="10 messages that are done with"):
+        run(query(broker, queue, tmp_path, Checkpoint()))
+    fill(connection, queue, 10, 15)
+    anew = Checkpoint()
+    run(query(broker, queue, tmp_path, anew, newCheckpoint="true"))
+    assert anew.rows() == bodies(15)[10:]
+
+
+def test_what_does_not_fit_the_checkpoint_is_refused(
+    broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    fill(connection, queue, 0, 10)
+    reader = query(broker, queue, tmp_path / "a", Checkpoint()).reader
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    limit = reader.getDefaultReadLimit()
+    other = query(broker, queue, tmp_path / "b", Checkpoint()).reader
+    with pytest.raises(RowsLost, match="not the directory that belongs to the checkpoint"):
+        other.latestOffset(end, limit)
+    other.stop()
+    for wrong in ({"else": 3}, {queue: 3, f"{queue}#incarnation": 4}, {}):
+        with pytest.raises(ConfigError, match="a checkpointLocation of its own"):
+            reader.latestOffset(wrong, limit)
+    (file,) = (tmp_path / "a").glob("*.staged")
+    (partition,) = reader.partitions(start, end)
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(CorruptRecord, match="wrong checksum"):
+        list(reader.read(partition))
+    file.unlink()
+    with pytest.raises(RowsLost, match="messages 0 to 9 of the checkpoint's batch are not in"):
+        reader.partitions(start, end)
+    reader.stop()
+
+
+@pytest.mark.spark
+def test_spark_takes_a_classic_queue_into_an_archive(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    """Two runs, the second of which goes on where the first ended."""
+    for last in (700, 1_000):
+        fill(connection, queue, last - 300 if last > 700 else 0, last)
+        reader = spark.readStream.format("warren").option("amqp.uri", broker.url)
+        reader = reader.option("subscribe", queue).option("mode", "staged")
+        staged = reader.option("stagingDirectory", str(tmp_path / "staged"))
+        taken = staged.option("maxOffsetsPerTrigger", "400").load()
+        writer = taken.selectExpr("CAST(value AS string)", "offset").writeStream.format("parquet")
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        running = writer.trigger(availableNow=True).start(str(tmp_path / "table"))
+        assert running.awaitTermination(int(patient(120)))
+        table = spark.read.parquet(str(tmp_path / "table")).orderBy("offset").collect()
+        assert [row.value for row in table] == [str(number) for number in range(last)]
+    assert count(connection, queue) == 0
