@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from warren.errors import ConfigError, CorruptRecord
 from warren.spark import broker as spark_broker
 from warren.spark import staged_files
 from warren.spark.broker import CheckpointLost, RowsLost, Session
-from warren.spark.staged_files import DirectoryInUse
+from warren.spark.staged_files import DirectoryInUse, StagingFailed
 from warren.spark.staged_stream import StagedStreamReader
 from warren.wire.amqp091.errors import ChannelException
 from warren.wire.amqp091.properties import Properties
@@ -319,6 +320,21 @@ def test_what_does_not_fit_the_checkpoint_is_refused(
     with pytest.raises(RowsLost, match="messages 0 to 9 of the checkpoint's batch are not in"):
         reader.partitions(start, end)
     reader.stop()
+
+
+def test_a_disk_that_takes_nothing_ends_the_query_and_nothing_is_acknowledged(
+    broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    fill(connection, queue, 0, 10)
+    reader = query(broker, queue, tmp_path / "gone", Checkpoint()).reader
+    start = reader.initialOffset()
+    shutil.rmtree(tmp_path / "gone")
+    with pytest.raises(StagingFailed, match="cannot be written: No such file or directory"):
+        reader.latestOffset(start, reader.getDefaultReadLimit())
+    reader.stop()
+    disk = Checkpoint()
+    run(query(broker, queue, tmp_path / "other", disk))
+    assert disk.rows() == bodies(10)
 
 
 @pytest.mark.spark

@@ -57,6 +57,10 @@ class DirectoryInUse(BrokerError):
     """Another process stages messages in this directory."""
 
 
+class StagingFailed(BrokerError):
+    """The disk does not take what is to be staged."""
+
+
 class StagedFile(NamedTuple):
     """One file of messages.
 
@@ -194,18 +198,25 @@ def _locked(folder: Path) -> int:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Have a file with this content, whole or not at all, whatever ends the machine."""
+    """Have a file with this content, whole or not at all, whatever ends the machine.
+
+    Raises:
+        StagingFailed: The disk is full, or the folder is gone.
+    """
     partial = path.with_name(f"{path.name}.tmp")
-    with open(partial, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
-    folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        with open(partial, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise StagingFailed(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _encoded(deliveries: Sequence[Delivery], first: int) -> bytes:
