@@ -1,6 +1,6 @@
 """Clusters of real processes through many faults, with clients that other people wrote.
 
-`WARREN_CHAOS_CYCLES` sets how often each fault happens (10, but 3 where five nodes are killed; from
+`WARREN_CHAOS_CYCLES` sets how often each fault happens (5, but 3 where five nodes are killed; from
 100 on clusters of three and of five go through each kind), `WARREN_CHAOS_SECONDS` the longest stop
 of a leader (3), `WARREN_CHAOS_SEED` what is drawn, `WARREN_CHAOS_DIR` where histories are kept
 (pytest's own temporary directory, of which it keeps three).
@@ -24,7 +24,7 @@ from tests.support.patience import patient
 pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).resolve().parents[2]
-CYCLES = int(os.environ.get("WARREN_CHAOS_CYCLES", "10"))
+CYCLES = int(os.environ.get("WARREN_CHAOS_CYCLES", "5"))
 SECONDS_MAX = float(os.environ.get("WARREN_CHAOS_SECONDS", "3"))
 SEED = int(os.environ.get("WARREN_CHAOS_SEED", "20261121"))
 FOLDER = os.environ.get("WARREN_CHAOS_DIR", "")
