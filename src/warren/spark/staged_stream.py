@@ -41,7 +41,9 @@ from warren.spark.staged_files import StagedFile, StagingDirectory, staged_files
 _FILE_ROWS: Final = 2_000
 _FILE_BYTES: Final = 32 * 1024 * 1024
 
-#: How long the first message of a consumer is waited for, and each one after another.
+#: How long the first message of a consumer is waited for: where there were ready ones just before,
+#: which others may take, and where nobody knows of any; and each one after another.
+_READY_SECONDS: Final = 5.0
 _FIRST_SECONDS: Final = 0.5
 _NEXT_SECONDS: Final = 0.02
 
@@ -291,7 +293,7 @@ class StagingConsumer:
             channel.qos(min(_FILE_ROWS, self._options.rows_max))
             channel.consume(self._options.queue)
             self._channel = channel
-            self._wait = _FIRST_SECONDS
+            self._wait = _READY_SECONDS if self.waiting else _FIRST_SECONDS
         return self._channel
 
     def _receive(self, channel: Channel, rows_max: int, bytes_max: int) -> list[Delivery]:
