@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from tests.spark.driver import POINTS, Checkpoint, Killed, Query
 from tests.support.broker import Broker
 from tests.support.patience import patient
-from warren.client import PERSISTENT, Connection, connect
+from warren.client import PERSISTENT, Channel, Connection, connect
 from warren.errors import ConfigError, CorruptRecord
 from warren.spark import broker as spark_broker
 from warren.spark import staged_files
@@ -124,27 +126,48 @@ def test_batches_keep_to_their_limits(
     disk = Checkpoint()
     run(query(broker, queue, tmp_path, disk, maxOffsetsPerTrigger="2300"))
     assert disk.rows() == bodies(5_000)
-    assert [len(batch) for batch in disk.sink.values()] == [2_300, 2_300, 400]
+    sizes = [len(batch) for batch in disk.sink.values()]
+    assert max(sizes) <= 2_300 and sum(sizes) == 5_000, "how many come at once is the broker's"
     assert count(connection, queue) == 0
 
 
-def test_bytes_and_tasks_have_limits(
+def staged(reader: StagedStreamReader, queue: str, count: int) -> list[int]:
+    """Have a reader stage so many messages; gives the ends of its triggers."""
+    ends = [reader.initialOffset()[queue]]
+    end = time.monotonic() + patient(30)
+    while ends[-1] < count and time.monotonic() < end:
+        at = reader.latestOffset({queue: ends[-1]}, reader.getDefaultReadLimit())
+        ends.append(at[queue])
+    assert ends[-1] == count
+    return ends
+
+
+def test_tasks_have_limits(
     broker: Broker, connection: Connection, queue: str, tmp_path: Path
 ) -> None:
-    assert connection.channel().publish_many("", queue, [bytes(1_000)] * 50, PERSISTENT) == []
-    reader = query(broker, queue, tmp_path, Checkpoint(), maxBytesPerTrigger="10000").reader
-    at = reader.initialOffset()
-    end = reader.latestOffset(at, reader.getDefaultReadLimit())
+    fill(connection, queue, 0, 50)
+    options = {"minPartitions": "3", "maxRecordsPerPartition": "20"}
+    reader = query(broker, queue, tmp_path, Checkpoint(), **options).reader
+    staged(reader, queue, 50)
+    parts = reader.partitions({queue: 0}, {queue: 50})
+    assert len(parts) == 3
+    for first, last in ((0, 50), (7, 8), (13, 41)):
+        values = [row["value"] for row in rows(reader, first, last, queue)]
+        assert values == bodies(50)[first:last]
     reader.stop()
-    assert 10 <= end[queue] <= 50
-    disk = Checkpoint()
-    many = query(broker, queue, tmp_path, disk, minPartitions="3", maxRecordsPerPartition="5")
-    reader = many.reader
-    end = reader.latestOffset(at, reader.getDefaultReadLimit())
-    parts = reader.partitions(at, end)
-    assert len(parts) == max(3, -(-end[queue] // 5))
-    values = [row for part in parts for batch in reader.read(part) for row in batch["value"]]
-    assert len(values) == end[queue]
+
+
+def test_bytes_have_limits(
+    broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    """Many are out of small messages, and few of large ones."""
+    fill(connection, queue, 0, 4_000)
+    large = [bytes(200_000)] * 100
+    assert connection.channel().publish_many("", queue, large, PERSISTENT) == []
+    reader = query(broker, queue, tmp_path, Checkpoint(), maxBytesPerTrigger="1000000").reader
+    ends = staged(reader, queue, 4_100)
+    late = [behind - first for first, behind in pairwise(ends) if first >= 4_000]
+    assert late and max(late) == 5
     reader.stop()
 
 
@@ -163,7 +186,21 @@ def test_a_killed_driver_resumes_without_a_lost_or_doubled_row(
     run(query(broker, queue, tmp_path, disk, **options))
     assert sorted(disk.rows(), key=int) == bodies(1_100)
     assert count(connection, queue) == 0
-    assert len(list(tmp_path.glob("*.staged"))) <= 2, "what is done with goes"
+
+
+def test_what_is_done_with_goes_in_a_while(
+    broker: Broker, connection: Connection, queue: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(staged_files, "_KEPT_ROWS", 500)
+    fill(connection, queue, 0, 2_000)
+    reader = query(broker, queue, tmp_path, Checkpoint(), maxOffsetsPerTrigger="100").reader
+    staged(reader, queue, 2_000)
+    reader.commit({queue: 2_000})
+    left = staged_files.staged_files(tmp_path)
+    assert left[0].first <= 1_500 <= left[0].last and left[-1].last == 1_999
+    assert sum(file.last - file.first + 1 for file in left) == 2_000 - left[0].first
+    reader.stop()
 
 
 class Deaf:
@@ -188,7 +225,7 @@ def dying(made: Query, last: int) -> Query:
 
     def open_(uri: str) -> Session:
         session = spark_broker.connect(uri)
-        return session._replace(open=lambda: Deaf(session.open(), last))  # type: ignore[arg-type]
+        return session._replace(open=lambda: cast("Channel", Deaf(session.open(), last)))
 
     made.reader._connect = open_
     return made
@@ -240,19 +277,16 @@ def test_a_broker_that_is_killed_meanwhile(private_broker: Broker, tmp_path: Pat
     with connect(private_broker.url) as connection:
         connection.channel().queue_declare("q", durable=True)
         fill(connection, "q", 0, 4_500)
-    disk = Checkpoint()
-    made = query(private_broker, "q", tmp_path, disk)
-    reader = made.reader
-    start = reader.initialOffset()
-    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    reader = query(private_broker, "q", tmp_path, Checkpoint()).reader
+    reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
     private_broker.restart(kill=True)
     with connect(private_broker.url) as connection:
         fill(connection, "q", 4_500, 5_000)
-    while end["q"] < 5_000:
-        end = reader.latestOffset(end, reader.getDefaultReadLimit())
-    values = [row["value"] for row in rows(reader, max(0, end["q"] - 500), end["q"], "q")]
+    staged(reader, "q", 5_000)
+    assert reader.latestOffset({"q": 5_000}, reader.getDefaultReadLimit()) == {"q": 5_000}
+    values = [row["value"] for row in rows(reader, 0, 5_000, "q")]
     reader.stop()
-    assert end["q"] == 5_000 and sorted(values, key=int) == bodies(5_000)[4_500:]
+    assert sorted(values, key=int) == bodies(5_000)
 
 
 def test_a_queue_that_goes_ends_the_query(
@@ -269,13 +303,27 @@ def test_a_queue_that_goes_ends_the_query(
     connection.channel().queue_delete(name)
     with pytest.raises(ChannelException, match=f"no queue '{name}'"):
         reader.latestOffset(start, reader.getDefaultReadLimit())
+    connection.channel().queue_declare(name)
+    assert reader.latestOffset(start, reader.getDefaultReadLimit()) == start
+    connection.channel().queue_delete(name)
+    connection.channel().queue_declare(name)
+    fill(connection, name, 0, 3)
+    staged(reader, name, 3)
     reader.stop()
+    connection.channel().queue_delete(name)
 
 
 def test_a_directory_belongs_to_one_query(
     broker: Broker, connection: Connection, queue: str, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
+    (tmp_path / "of somebody.tmp").touch()
+    unused = query(broker, queue, tmp_path, Checkpoint()).reader
+    unused.initialOffset()
+    unused.stop()
+    with pytest.raises(ConfigError, match=f"has messages of queue '{queue}', not of 'other'"):
+        query(broker, "other", tmp_path, Checkpoint()).reader.initialOffset()
+    assert (tmp_path / "of somebody.tmp").exists()
     fill(connection, queue, 0, 10)
     monkeypatch.setattr(staged_files, "_LOCK_SECONDS", 0.1)
     disk = Checkpoint()
@@ -284,8 +332,6 @@ def test_a_directory_belongs_to_one_query(
     with pytest.raises(DirectoryInUse, match="a stagingDirectory of its own"):
         query(broker, queue, tmp_path, Checkpoint()).reader.initialOffset()
     first.reader.stop()
-    with pytest.raises(ConfigError, match=f"has messages of queue '{queue}', not of 'other'"):
-        query(broker, "other", tmp_path, Checkpoint()).reader.initialOffset()
     with pytest.raises(CheckpointLost, match="10 messages that are done with"):
         run(query(broker, queue, tmp_path, Checkpoint()))
     fill(connection, queue, 10, 15)
@@ -299,8 +345,8 @@ def test_what_does_not_fit_the_checkpoint_is_refused(
 ) -> None:
     fill(connection, queue, 0, 10)
     reader = query(broker, queue, tmp_path / "a", Checkpoint()).reader
-    start = reader.initialOffset()
-    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    staged(reader, queue, 10)
+    start, end = {queue: 0}, {queue: 10}
     limit = reader.getDefaultReadLimit()
     other = query(broker, queue, tmp_path / "b", Checkpoint()).reader
     with pytest.raises(RowsLost, match="not the directory that belongs to the checkpoint"):
@@ -309,14 +355,16 @@ def test_what_does_not_fit_the_checkpoint_is_refused(
     for wrong in ({"else": 3}, {queue: 3, f"{queue}#incarnation": 4}, {}):
         with pytest.raises(ConfigError, match="a checkpointLocation of its own"):
             reader.latestOffset(wrong, limit)
-    (file,) = (tmp_path / "a").glob("*.staged")
+    file = min((tmp_path / "a").glob("*.staged"))
     (partition,) = reader.partitions(start, end)
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
-    with pytest.raises(CorruptRecord, match="wrong checksum"):
+    with pytest.raises(CorruptRecord, match=f"{file}: damaged at byte 0: wrong checksum"):
         list(reader.read(partition))
     file.unlink()
+    with pytest.raises(RowsLost, match="each host that runs tasks needs the directory"):
+        list(reader.read(partition))
     with pytest.raises(RowsLost, match="messages 0 to 9 of the checkpoint's batch are not in"):
         reader.partitions(start, end)
     reader.stop()

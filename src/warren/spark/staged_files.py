@@ -11,8 +11,8 @@ from 0 on::
 
 A file gets its name when all of it is on the disk, and only then the broker is told that its
 messages are done with. A process that dies in between gets them again: those with a `message_id`
-are told from what the newest files have, and are not staged twice. So these files stay for a while
-when Spark has done with them.
+are told by what the newest files have, and are not staged twice. So these stay for a while when
+Spark has done with them.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from warren.client.messages import Delivery
-from warren.errors import BrokerError, ConfigError
+from warren.errors import BrokerError, ConfigError, CorruptRecord
 from warren.limits import FRAME_BYTES_MAX, FRAME_OVERHEAD_BYTES
 from warren.log.batch import KIND_MESSAGES, Batch
 from warren.message.flavours import AMQP091
-from warren.spark.records import Block, parse
+from warren.spark.archive import sync
+from warren.spark.broker import RowsLost
+from warren.spark.records import Block, Stored, parse
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
 from warren.wire.amqp091.properties import decode_properties
@@ -43,14 +45,18 @@ _VERSION: Final = 1
 _STATE: Final = "state.json"
 _LOCK: Final = "lock"
 _SUFFIX: Final = ".staged"
+_PARTIAL: Final = ".tmp"
 _DIGITS: Final = 19
 
-#: So many of the newest files stay: the broker may not have heard yet that it is rid of their
-#: messages. There is one such file at most; the one before it costs little.
-_KEPT: Final = 2
+#: So many of the newest messages stay at least: the broker may not have heard yet, or may forget
+#: when it is killed, that it is rid of them.
+_KEPT_ROWS: Final = 10_000
 
 #: How long another process may take to let go of a directory: a query that is started again.
 _LOCK_SECONDS: Final = 10.0
+
+#: Between two looks at that.
+_LOCK_PAUSE: Final = 0.05
 
 
 class DirectoryInUse(BrokerError):
@@ -94,11 +100,9 @@ class StagingDirectory:
         self._lock = _locked(folder)
         try:
             self.committed = self._read_state()
-            for left in folder.glob("*.tmp"):
+            for left in folder.glob(f"*{_SUFFIX}{_PARTIAL}"):
                 left.unlink()
             self._files = deque(staged_files(folder))
-            newest = list(self._files)[-_KEPT:]
-            self._known = deque((_ids_in(file.path) for file in newest), maxlen=_KEPT)
         except BaseException:
             self.close()
             raise
@@ -108,50 +112,56 @@ class StagingDirectory:
         """The number that the next message gets."""
         return max(self.committed, self._files[-1].last + 1 if self._files else 0)
 
-    def add(self, deliveries: Sequence[Delivery]) -> int:
-        """Put messages on the disk, but for those that came before; gives how many were put there.
+    def add(self, deliveries: Sequence[Delivery]) -> None:
+        """Put messages on the disk, but for those that came before.
 
-        What was delivered before and has the id, the route and the body of a message in the newest
-        files is that message.
+        Raises:
+            StagingFailed: They cannot be put there.
+            CorruptRecord: Some were delivered before, and the file that may have them is damaged.
         """
-        fresh: list[Delivery] = []
-        ids: dict[bytes, bytes] = {}
-        for delivery in deliveries:
-            name = _message_id(delivery.properties)
-            if name:
-                digest = _digest(delivery)
-                if delivery.redelivered and any(known.get(name) == digest for known in self._known):
-                    continue
-                ids[name] = digest
-            fresh.append(delivery)
+        fresh = self._fresh(deliveries)
         if fresh:
-            first = self.next
-            file = StagedFile(
-                self._folder / _name(first, first + len(fresh) - 1), first, first + len(fresh) - 1
-            )
-            _write(file.path, _encoded(fresh, first))
-            self._files.append(file)
-            self._known.append(ids)
-        return len(fresh)
+            first, last = self.next, self.next + len(fresh) - 1
+            path = self._folder / f"{first:0{_DIGITS}d}-{last:0{_DIGITS}d}{_SUFFIX}"
+            _write(path, _encoded(fresh, first))
+            self._files.append(StagedFile(path, first, last))
 
     def commit(self, number: int) -> None:
         """Remember that what comes before a number was done with, and let go of its files."""
         if number > self.committed:
-            state = {"version": _VERSION, "queue": self._queue, "committed": number}
-            _write(self._folder / _STATE, json.dumps(state).encode())
+            self._write_state(number)
             self.committed = number
-        while len(self._files) > _KEPT and self._files[0].last < self.committed:
+        done = min(self.committed, self.next - _KEPT_ROWS)
+        while self._files and self._files[0].last < done:
             self._files.popleft().path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Leave the directory to others."""
         os.close(self._lock)
 
+    def _fresh(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+        """Those that are not among the newest messages.
+
+        What was delivered before, and has the id, the route and the body of one of these, is it.
+        """
+        if not any(delivery.redelivered for delivery in deliveries):
+            return deliveries
+        known: set[bytes] = set()
+        for file in self._files:
+            if file.last >= self.next - _KEPT_ROWS:
+                known |= _identities_in(file.path)
+        return [each for each in deliveries if not each.redelivered or _identity(each) not in known]
+
+    def _write_state(self, committed: int) -> None:
+        state = {"version": _VERSION, "queue": self._queue, "committed": committed}
+        _write(self._folder / _STATE, json.dumps(state).encode())
+
     def _read_state(self) -> int:
         try:
             state = json.loads((self._folder / _STATE).read_bytes())
             version, queue, committed = state["version"], state["queue"], int(state["committed"])
         except FileNotFoundError:
+            self._write_state(0)
             return 0
         except (ValueError, TypeError, LookupError) as error:
             raise ConfigError(f"{self._folder / _STATE} is damaged: {error}") from error
@@ -175,8 +185,21 @@ def staged_files(folder: Path) -> list[StagedFile]:
     return sorted(found, key=lambda file: file.first)
 
 
-def _name(first: int, last: int) -> str:
-    return f"{first:0{_DIGITS}d}-{last:0{_DIGITS}d}{_SUFFIX}"
+def stored_in(path: Path) -> list[Stored]:
+    """The messages of a file.
+
+    Raises:
+        RowsLost: It is not there.
+        CorruptRecord: It is damaged.
+    """
+    try:
+        return parse(path.read_bytes())
+    except FileNotFoundError:
+        raise RowsLost(
+            f"{path} is not there: each host that runs tasks needs the directory under this path"
+        ) from None
+    except CorruptRecord as error:
+        raise CorruptRecord(str(path), error.offset_bytes, error.reason) from error
 
 
 def _locked(folder: Path) -> int:
@@ -194,7 +217,7 @@ def _locked(folder: Path) -> int:
                     f"another process stages messages in {folder}; give each query a "
                     "stagingDirectory of its own"
                 ) from None
-        time.sleep(0.05)
+        time.sleep(_LOCK_PAUSE)
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -203,18 +226,12 @@ def _write(path: Path, data: bytes) -> None:
     Raises:
         StagingFailed: The disk is full, or the folder is gone.
     """
-    partial = path.with_name(f"{path.name}.tmp")
+    partial = path.with_name(f"{path.name}{_PARTIAL}")
     try:
-        with open(partial, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        partial.write_bytes(data)
+        sync(partial)
         os.replace(partial, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(path.parent)
     except OSError as error:
         raise StagingFailed(f"{path} cannot be written: {error.strerror}") from error
 
@@ -236,46 +253,46 @@ def _encoded(deliveries: Sequence[Delivery], first: int) -> bytes:
     return batch.encoded()
 
 
-def _message_id(properties: bytes) -> bytes:
-    """The id that a message's publisher gave it; empty if it gave none that can be read."""
-    try:
-        found = decode_properties(properties, 0, len(properties)).message_id
-    except BrokerError:
-        return b""
-    return found.encode("utf-8", "surrogateescape") if found else b""
-
-
-def _digest(delivery: Delivery) -> bytes:
-    """What a message comes to without its properties, whose headers count deliveries."""
-    return _digest_of(
+def _identity(delivery: Delivery) -> bytes:
+    return _identity_of(
+        delivery.properties,
         delivery.exchange.encode("utf-8", "surrogateescape"),
         delivery.routing_key.encode("utf-8", "surrogateescape"),
         delivery.body,
     )
 
 
-def _digest_of(*parts: bytes) -> bytes:
-    digest = blake2b(digest_size=16)
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.digest()
-
-
-def _ids_in(path: Path) -> dict[bytes, bytes]:
-    """The ids of a file's messages, each with what its content comes to."""
-    found: dict[bytes, bytes] = {}
-    for stored in parse(path.read_bytes()):
+def _identities_in(path: Path) -> set[bytes]:
+    """What tells a file's messages from all others, of those that have an id."""
+    found: set[bytes] = set()
+    for stored in stored_in(path):
         block = Block(stored)
         exchanges, exchanges_end, keys, keys_end = block.routing()
-        data = block.data
         for row in range(len(block)):
-            # Properties lie behind their flags.
-            properties = data[block.properties[row] - 2 : block.properties_end[row]]
-            name = _message_id(properties)
-            if name:
-                found[name] = _digest_of(
-                    data[exchanges[row] : exchanges_end[row]],
-                    data[keys[row] : keys_end[row]],
+            found.add(
+                _identity_of(
+                    # Properties lie behind their flags.
+                    block.data[block.properties[row] - 2 : block.properties_end[row]],
+                    block.data[exchanges[row] : exchanges_end[row]],
+                    block.data[keys[row] : keys_end[row]],
                     block.body(row),
                 )
-    return found
+            )
+    return found - {b""}
+
+
+def _identity_of(properties: bytes, *parts: bytes) -> bytes:
+    """What tells a message from all others: its id, its route and its body; empty without an id.
+
+    Other properties do not count: brokers write into the headers how often they delivered it.
+    """
+    try:
+        name = decode_properties(properties, 0, len(properties)).message_id
+    except BrokerError:
+        return b""
+    if not name:
+        return b""
+    digest = blake2b(digest_size=16)
+    for part in (name.encode("utf-8", "surrogateescape"), *parts):
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.digest()

@@ -9,49 +9,28 @@ was staged while its acknowledgement was lost comes again, and is told by its `m
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 
-from warren.client import Channel
-from warren.client.messages import ConsumerCancelled, Delivery
-from warren.errors import BrokerError, ConfigError
-from warren.spark.broker import BrokerAway, CheckpointLost, Connect, RowsLost, refusal_code
-from warren.spark.calling import PatientCaller, is_passing
+from warren.errors import ConfigError
+from warren.spark.broker import CheckpointLost, Connect, RowsLost
 from warren.spark.checkpoint import Offset
 from warren.spark.columns import to_arrow
 from warren.spark.options import UNBOUNDED, StagedOptions
 from warren.spark.reading import split_shares
-from warren.spark.records import parse
 from warren.spark.schema import arrow_schema
-from warren.spark.staged_files import StagedFile, StagingDirectory, staged_files
-
-#: Messages and bytes of one file at most, the last message excepted: what the broker has out to
-#: this consumer, and what is in memory. RabbitMQ's quorum queues have no more than this out.
-_FILE_ROWS: Final = 2_000
-_FILE_BYTES: Final = 32 * 1024 * 1024
-
-#: How long the first message of a consumer is waited for: where there were ready ones just before,
-#: which others may take, and where nobody knows of any; and each one after another.
-_READY_SECONDS: Final = 5.0
-_FIRST_SECONDS: Final = 0.5
-_NEXT_SECONDS: Final = 0.02
-
-#: A trigger takes no longer, however steadily messages come.
-_TRIGGER_SECONDS: Final = 2.0
-
-#: Before a new consumer takes the place of one that ended.
-_PAUSE_SECONDS: Final = 0.1
+from warren.spark.staged_files import StagedFile, StagingDirectory, staged_files, stored_in
+from warren.spark.staging_consumer import StagingConsumer
+from warren.spark.stream import rows_and_bytes
 
 
 class StagedPart(NamedTuple):
@@ -111,12 +90,7 @@ class StagedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Stage the next messages, and let go of those that Spark is done with."""
-        if isinstance(limit, ReadMaxRows):
-            rows_max, bytes_max = limit.max_rows, self._options.bytes_max
-        elif isinstance(limit, ReadAllAvailable):  # Trigger.Once
-            rows_max, bytes_max = UNBOUNDED, UNBOUNDED
-        else:
-            raise ConfigError(f"a queue cannot be read with {type(limit).__name__}")
+        rows_max, bytes_max = rows_and_bytes(limit, self._options.bytes_max)
         directory = self._open()
         begin = self._number(start)
         if begin > directory.next:
@@ -127,7 +101,8 @@ class StagedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         directory.commit(begin)
         if directory.next == begin:
             # Else some were staged whose end no checkpoint has: they come first, by themselves.
-            self._consuming().stage(min(rows_max, self._up_to - begin), bytes_max)
+            some_left = begin < self._up_to < UNBOUNDED
+            self._consuming().stage(min(rows_max, self._up_to - begin), bytes_max, some_left)
         return {self._options.queue: directory.next}
 
     def reportLatestOffset(self) -> Offset:
@@ -166,12 +141,17 @@ class StagedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the rows of one task's partition, as Arrow batches."""
+        """Read the rows of one task's partition, as Arrow batches.
+
+        Raises:
+            RowsLost: A file is not there.
+            CorruptRecord: One is damaged.
+        """
         assert isinstance(partition, StagedRows), partition
         schema = arrow_schema(self._options.columns)
         rows_max = self._options.arrow_rows_max
         for part in partition.parts:
-            for stored in parse(Path(part.path).read_bytes()):
+            for stored in stored_in(Path(part.path)):
                 numbers = stored.numbers
                 stored = stored.select((numbers >= part.first) & (numbers <= part.last))
                 for first in range(0, len(stored), rows_max):
@@ -214,112 +194,3 @@ class StagedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._consumer is None:
             self._consumer = StagingConsumer(self._options, self._open(), self._connect)
         return self._consumer
-
-
-class StagingConsumer:
-    """Consumes one queue into a staging directory.
-
-    Attributes:
-        waiting: How many messages the queue had ready when it was last asked.
-    """
-
-    def __init__(
-        self, options: StagedOptions, directory: StagingDirectory, connect: Connect
-    ) -> None:
-        self.waiting = 0
-        self._options = options
-        self._directory = directory
-        self._caller = PatientCaller(options.uris, options.retry_seconds, connect)
-        self._channel: Channel | None = None
-        self._wait = _FIRST_SECONDS
-
-    def ready(self) -> int:
-        """Ask how many messages are ready, while nothing is out to this consumer.
-
-        Raises:
-            BrokerAway: No broker answers.
-            BrokerError: There is no such queue, or this user may not read it.
-        """
-        self._leave()
-        channel = self._caller.connected().open()
-        self.waiting = channel.queue_declare(self._options.queue, passive=True).messages
-        channel.close()
-        return self.waiting
-
-    def stage(self, rows_max: int, bytes_max: int) -> None:
-        """Stage up to so many messages, as long as they come one after the other.
-
-        Raises:
-            BrokerAway: No broker answers for as long as there is leave to try.
-            BrokerError: There is no such queue, or this user may not consume it.
-        """
-        begun = time.monotonic()
-        taken = 0
-        while rows_max > 0 and bytes_max > 0:
-            try:
-                channel = self._consuming()
-                got = self._receive(channel, min(rows_max, _FILE_ROWS), min(bytes_max, _FILE_BYTES))
-                if not got:
-                    return
-                taken += self._directory.add(got)
-                channel.ack(got[-1].delivery_tag, multiple=True)
-                # The answer is behind the acknowledgement: what comes now was not staged.
-                self.waiting = channel.queue_declare(self._options.queue, passive=True).messages
-            except (OSError, BrokerError) as error:
-                known = self._channel is not None
-                self._leave()
-                if not (known and _is_over(error)) and not is_passing(error):
-                    raise
-                if taken:
-                    return
-                if time.monotonic() - begun > self._options.retry_seconds:
-                    raise BrokerAway(
-                        f"{self._options.queue!r} cannot be consumed: {error}"
-                    ) from error
-                continue
-            rows_max -= len(got)
-            bytes_max -= sum(len(delivery.body) for delivery in got)
-            if time.monotonic() - begun > _TRIGGER_SECONDS:
-                return
-
-    def close(self) -> None:
-        """Disconnect for good."""
-        self._leave()
-        self._caller.close()
-
-    def _consuming(self) -> Channel:
-        if self._channel is None:
-            channel = self._caller.connected().open()
-            channel.qos(min(_FILE_ROWS, self._options.rows_max))
-            channel.consume(self._options.queue)
-            self._channel = channel
-            self._wait = _READY_SECONDS if self.waiting else _FIRST_SECONDS
-        return self._channel
-
-    def _receive(self, channel: Channel, rows_max: int, bytes_max: int) -> list[Delivery]:
-        """Messages, until there are enough or none has come for a moment."""
-        got: list[Delivery] = []
-        size = 0
-        while len(got) < rows_max and size < bytes_max:
-            some = channel.receive(rows_max - len(got), self._wait)
-            if not some:
-                break
-            self._wait = _NEXT_SECONDS
-            got += some
-            size += sum(len(delivery.body) for delivery in some)
-        return got
-
-    def _leave(self) -> None:
-        """Disconnect: the broker gives to others, or once more, what was not acknowledged."""
-        if self._channel is not None:
-            self._channel = None
-            self._caller.disconnect()
-
-
-def _is_over(error: BaseException) -> bool:
-    """Whether a consumer ended that a new one may take the place of.
-
-    A broker cancels the consumers of a queue that moves to another node, and closes channels whose
-    messages were out for too long while a micro-batch ran (406).
-    """
-    return isinstance(error, ConsumerCancelled) or refusal_code(error) == 406

@@ -73,12 +73,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark calls this when everything up to `start` is committed, also after the last batch,
         where it does not call `commit` any more: so this settles.
         """
-        if isinstance(limit, ReadMaxRows):
-            rows_max, bytes_max = limit.max_rows, self._options.bytes_max
-        elif isinstance(limit, ReadAllAvailable):  # Trigger.Once
-            rows_max, bytes_max = UNBOUNDED, UNBOUNDED
-        else:
-            raise ConfigError(f"a queue cannot be read with {type(limit).__name__}")
+        rows_max, bytes_max = rows_and_bytes(limit, self._options.bytes_max)
         begin = self._places(start)
         self._see_skipped(begin)
         end = self._queues().take(begin, rows_max, bytes_max, self._up_to)
@@ -181,3 +176,19 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _gained(begin: Places, end: Places) -> Places:
     """Where a batch ends in those queues that it has something of."""
     return {queue: place for queue, place in end.items() if place != begin.get(queue)}
+
+
+def rows_and_bytes(limit: ReadLimit, bytes_max: int) -> tuple[int, int]:
+    """How many rows and bytes a micro-batch may have, by what Spark says.
+
+    Args:
+        bytes_max: What the query itself says of bytes.
+
+    Raises:
+        ConfigError: Spark's limit is of another kind.
+    """
+    if isinstance(limit, ReadMaxRows):
+        return limit.max_rows, bytes_max
+    if isinstance(limit, ReadAllAvailable):  # Trigger.Once
+        return UNBOUNDED, UNBOUNDED
+    raise ConfigError(f"a queue cannot be read with {type(limit).__name__}")
