@@ -417,7 +417,8 @@ class Node(Loop):
         if self._dirty_outputs:
             outputs = self._dirty_outputs
             self._dirty_outputs = []
-            for output in outputs:
+            # Confirms were written last: who waits for one publishes while deliveries go out.
+            for output in reversed(outputs):
                 output.end_turn()
         self.remotes.work()
         if self.usage.untold:
