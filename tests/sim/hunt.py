@@ -45,7 +45,7 @@ PLAIN = {
 }
 """What came to be drawn after most bugs were planted: without it their seeds find them still."""
 
-LATEST = {"governed_varies": False, "eager": False}
+LATEST = {"governed_varies": False, "eager": False, "told": ""}
 """Likewise, for all of them."""
 
 STALE = ("AttributeError", "NameError", "TypeError", "ImportError")
