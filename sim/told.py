@@ -118,6 +118,7 @@ class Switch(Actor):
     def __init__(self, world: Stage, name: str, number: int, feed: Feed) -> None:
         super().__init__(world, name, number)
         self._feed = feed
+        self._changed = False
 
     def set_up(self) -> None:
         """Nothing is to be declared; the queue may be away with its node."""
@@ -126,9 +127,10 @@ class Switch(Actor):
 
     def act(self) -> None:
         """Change something."""
-        if self.busy() or self.random.random() > SWITCH_SHARE:
+        if self.busy() or (self._changed and self.random.random() > SWITCH_SHARE):
             return
-        chance = self.random.random()
+        chance = self.random.random() if self._changed else 0.0
+        self._changed = True
         if chance < 0.6:
             pattern = self.random.choice(PATTERNS)
             said = {"queue": DEFAULT_QUEUE} | ({"pattern": pattern} if pattern else {})

@@ -113,6 +113,8 @@ class Healing:
             # What was published without confirms may have been on its way between nodes.
             self._drain()
         self._start_again()
+        if world.feed is not None:
+            world.feed.checker.check_committed(world.ledger.handed())
 
     def _trusted(self) -> bool:
         """Whether consumers of all nodes are served again."""
