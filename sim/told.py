@@ -55,7 +55,6 @@ class Feed:
         most: So many blocks this may have; -1 for no limit.
         rejects: Whether it rejects those beyond, and does not drop its first ones.
         checker: What looks at what it tells.
-        calm: Whether nothing goes wrong any more.
     """
 
     def __init__(self, world: Stage, kind: str) -> None:
@@ -63,7 +62,6 @@ class Feed:
         self.most = world.options.told_most
         self.rejects = world.options.told_rejects
         self.checker = ToldChecker(world, self.most < 0)
-        self.calm = False
 
     def declaration(self) -> spec.QueueDeclare:
         """How its queue is made."""
@@ -138,9 +136,11 @@ class Switch(Actor):
         elif chance < 0.8:
             self._change(ClearParameter("/", FEED, FEED_NAME))
         elif chance < 0.9:
+            self._feed.checker.cleared = True
             self.call(spec.QueuePurge(queue=DEFAULT_QUEUE), ignore)
         else:
             self.world.count("queues of feeds deleted")
+            self._feed.checker.cleared = True
             self.call(spec.QueueDelete(queue=DEFAULT_QUEUE), ignore)
             self.call(self._feed.declaration(), ignore)
 

@@ -3,13 +3,15 @@
 - A block is one that the product's own reader takes, of a node and a life that there were, and a
   number of a life is one block for ever.
 - Rows name queues by names that these had.
-- Of a queue, a life tells from where it says that it leads. From there on a message is published
+- No block between two others of a life is missing where the feed's queue keeps all of them, and
+  nobody has emptied it.
+- Of a queue, a life tells from where it says that it leads, and nothing before. From there on a message is published
   before anything else happens to it, confirmed once, handed out for the first time once, and is
   acked, returned or rejected by whoever has it; it ends once. This holds up to a block that is
   missing, or to rows that were left out.
 - Of quorum queues in clusters nothing is told that the entries which are committed do not say
   (`sim.cluster.handed`), also over several leaders; nor that somebody acked what no client settled.
-- When nothing goes wrong no block is missing, and no row.
+- When nothing goes wrong no row is left out.
 
 Source: docs/formats/feed.md.
 """
@@ -74,8 +76,9 @@ class Life:
 class Story:
     """What one life tells of one queue, row by row."""
 
-    def __init__(self, who: str) -> None:
-        self.begun = False
+    def __init__(self, who: str, whole: bool) -> None:
+        self._begun = False
+        self._whole = whole
         self._who = who
         self._from = 0
         """Of the messages from this one on everything was told."""
@@ -88,7 +91,7 @@ class Story:
 
     def cut(self) -> None:
         """Something is missing before what comes: the next leader's row begins anew."""
-        self.begun = False
+        self._begun = self._whole = False
 
     def take(self, row: Row) -> None:
         """The next row.
@@ -99,14 +102,16 @@ class Story:
         event = row["event"]
         if event == "leading":
             self._lead(int(row["first_offset"]))
-        elif self.begun:
+        elif self._begun:
             for number in numbers_of(row):
                 self._happened(event, number, row)
+        elif self._whole:
+            self._complain(f"that messages are {event}, and not that it leads")
 
     def _lead(self, first: int) -> None:
         if any(number >= first for number in self._published):
             self._complain(f"to lead from message {first} on, and had told of later ones")
-        self.begun = True
+        self._begun = True
         self._from = first
 
     def _happened(self, event: str, number: int, row: Row) -> None:
@@ -152,7 +157,8 @@ class ToldChecker(Checker):
 
     Attributes:
         calm: Whether nothing goes wrong any more.
-        sure: Whether the feed's queue keeps all blocks, then.
+        sure: Whether the feed's queue keeps all blocks.
+        cleared: Whether somebody emptied or deleted that.
         lives: By the number that blocks have of them.
     """
 
@@ -160,6 +166,7 @@ class ToldChecker(Checker):
         super().__init__(world)
         self.calm = False
         self.sure = sure
+        self.cleared = False
         self.lives: dict[int, Life] = {}
         self._nodes: dict[int, str] = {}
         """Lives of nodes, by their sessions."""
@@ -233,15 +240,17 @@ class ToldChecker(Checker):
 
     def _go_through(self, number: int, life: Life) -> None:
         stories: dict[int, Story] = {}
-        last, left_out = 0, 0
+        last, left_out, whole = 0, 0, True
         for block, (_, rows) in sorted(life.blocks.items()):
             missing, lacking = block - last - 1, rows[0]["left_out"] - left_out
             if missing or lacking:
                 self.world.count("gaps in feeds")
-                if self.sure and 0 < life.calm < block:
+                whole = False
+                calm = 0 < life.calm < block
+                if self.sure and ((missing and not self.cleared) or calm):
                     raise Violation(
-                        f"{missing} blocks of {life.node} before {block} are missing, and {lacking}"
-                        " rows, though nothing went wrong"
+                        f"{missing} blocks of {life.node} before {block} in life {number} are "
+                        f"missing, and {lacking} rows"
                     )
                 for story in stories.values():
                     story.cut()
@@ -255,7 +264,7 @@ class ToldChecker(Checker):
                 story = stories.get(incarnation)
                 if story is None:
                     who = f"{life.node} in life {number} of queue {row['queue']}"
-                    story = stories[incarnation] = Story(who)
+                    story = stories[incarnation] = Story(who, whole)
                 story.take(row)
 
     def check_committed(self, groups: dict[int, Handed]) -> None:
