@@ -440,6 +440,28 @@ def test_the_schema_is_the_same_whatever_is_told() -> None:
     assert offsets == [0, 1]
 
 
+@pytest.mark.parametrize("value", [b"", b'{"pattern": "^q$"}'], ids=["ends", "changes"])
+def test_what_is_told_goes_to_a_queue_that_is_used_for_the_first_time_then(value: bytes) -> None:
+    """Seed 5336 of clusters: a feed that ended began to use its queue, which asked for the feed."""
+    pair = three_with_messages("q")
+    client = enabled(pair)
+    last = pair.add("d")
+    pair.until(lambda: last.knows("q"))
+    blocks(client)
+    node = last.node
+    assert node.queues.find("/", QUEUE) is None
+    node.feeds.life_cycle("/", "user.told", {}, 1)
+    # As the tables say from an entry on, before any tick.
+    if value:
+        node.metadata.parameters["/", "warren-feed", "feed"] = value
+    else:
+        del node.metadata.parameters["/", "warren-feed", "feed"]
+    node.feeds.look_again()
+    node.feeds.life_cycle("/", "user.untold", {}, 1)
+    told = table(blocks(client)).to_pylist()
+    assert ("d", "user.told") in {(row["node"], row["event"]) for row in told}
+
+
 def test_a_node_without_queues_tells_of_its_clients() -> None:
     """It hears of the feed with the tables, at once and when it starts again."""
     pair = three_with_messages("q")
