@@ -61,7 +61,9 @@ class Feed:
         self.kind = kind
         self.most = world.options.told_most
         self.rejects = world.options.told_rejects
-        self.checker = ToldChecker(world, self.most < 0)
+        # What is on its way to a classic queue of another node is lost with the line.
+        lossy = world.clustered and kind == "classic"
+        self.checker = ToldChecker(world, self.most < 0, lossy)
 
     def declaration(self) -> spec.QueueDeclare:
         """How its queue is made."""

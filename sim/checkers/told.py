@@ -158,15 +158,15 @@ class ToldChecker(Checker):
     Attributes:
         calm: Whether nothing goes wrong any more.
         sure: Whether the feed's queue keeps all blocks.
-        cleared: Whether somebody emptied or deleted that.
+        cleared: Whether somebody emptied or deleted that, or blocks may be lost on their way there.
         lives: By the number that blocks have of them.
     """
 
-    def __init__(self, world: Stage, sure: bool) -> None:
+    def __init__(self, world: Stage, sure: bool, cleared: bool) -> None:
         super().__init__(world)
         self.calm = False
         self.sure = sure
-        self.cleared = False
+        self.cleared = cleared
         self.lives: dict[int, Life] = {}
         self._nodes: dict[int, str] = {}
         """Lives of nodes, by their sessions."""
