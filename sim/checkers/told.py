@@ -5,10 +5,10 @@
 - Rows name queues by names that these had.
 - No block between two others of a life is missing where the feed's queue keeps all of them, and
   nobody has emptied it.
-- Of a queue, a life tells from where it says that it leads, and nothing before. From there on a message is published
-  before anything else happens to it, confirmed once, handed out for the first time once, and is
-  acked, returned or rejected by whoever has it; it ends once. This holds up to a block that is
-  missing, or to rows that were left out.
+- Of a queue, a life tells from where it says that it leads, and nothing before. From there on a
+  message is published before anything else happens to it, confirmed once, handed out for the first
+  time once, and is acked, returned or rejected by whoever has it; it ends once. This holds up to a
+  block that is missing, or to rows that were left out.
 - Of quorum queues in clusters nothing is told that the entries which are committed do not say
   (`sim.cluster.handed`), also over several leaders; nor that somebody acked what no client settled.
 - When nothing goes wrong no row is left out.
@@ -45,6 +45,7 @@ message before another one."""
 
 
 def _place(row: Row) -> tuple[int, bool]:
+    """Where a row stands among those of its block."""
     event = row["event"]
     place = ORDER.index(event) if event in ORDER else len(ORDER)
     return place, row["reason"] == "redelivered"
@@ -261,11 +262,10 @@ class ToldChecker(Checker):
                 incarnation = row["incarnation"]
                 if incarnation is None:
                     continue
-                story = stories.get(incarnation)
-                if story is None:
+                if incarnation not in stories:
                     who = f"{life.node} in life {number} of queue {row['queue']}"
-                    story = stories[incarnation] = Story(who, whole)
-                story.take(row)
+                    stories[incarnation] = Story(who, whole)
+                stories[incarnation].take(row)
 
     def check_committed(self, groups: dict[int, Handed]) -> None:
         """Compare what was told with what is committed.

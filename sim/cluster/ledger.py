@@ -23,7 +23,7 @@ Source: R-01 to R-07, R-15, R-25; G-01, G-09, G-12 and G-13.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 from sim.checkers.replay import describe as describe_fifo
 from sim.cluster.handed import MARK, Handed

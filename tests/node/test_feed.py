@@ -464,7 +464,7 @@ def test_what_is_told_goes_to_a_queue_that_is_used_for_the_first_time_then(value
 
 
 def test_blocks_wait_while_the_node_of_their_queue_is_away() -> None:
-    """Seed 5517 of clusters: each tick lost one, as if it was under way to a queue that was there."""
+    """Seed 5517 of clusters: each tick lost one, as if there was a way to the queue."""
     pair = Pair()
     other = pair.stations["b"]
     other.client().declare(QUEUE, kind="classic")

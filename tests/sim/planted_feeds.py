@@ -8,7 +8,7 @@ from sim.cluster.swarm import KILL, LOSE, TRANSFER
 from tests.sim.planted import Undo, Where, replace
 from tests.sim.planted_features import QUORUM
 from warren.node.feeds import EventFeeds
-from warren.queues.feed import FeedWriter, QueueFeed
+from warren.queues.feed import QueueFeed
 from warren.queues.feed_block import ACKED, NO_REASON, FeedBlock
 from warren.queues.quorum import QuorumQueue
 
