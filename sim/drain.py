@@ -18,6 +18,7 @@ from sim.model import CONFIRMED, QueueState, Violation
 from sim.publisher import Publisher
 from sim.replies import Server, last_talkers
 from sim.short_lived import Dealer
+from sim.told import Audit
 from warren.queues.fifo.machine import Fifo
 from warren.wire.amqp091 import spec
 
@@ -157,6 +158,7 @@ class Drain:
             connection.lose()
         world.connections = []
         self._until("exclusive queues outlive their connections", self._nobodys)
+        self._hear()
         self._talk()
         world.clients = drainers(world)
         self._until("messages stay in the node", self._empty)
@@ -183,6 +185,17 @@ class Drain:
         world.clients = last_talkers(world, talks)
         self._until("requests are not answered by those who serve them", talks.answered)
         self._leave()
+
+    def _hear(self) -> None:
+        """All that is done now is told."""
+        world = self._world
+        if world.feed is not None:
+            Audit(world, world.feed, self._until, self._begin).run()
+            self._leave()
+
+    def _begin(self, clients: list[Client]) -> None:
+        """Have these clients act."""
+        self._world.clients = clients
 
     def _leave(self) -> None:
         world = self._world

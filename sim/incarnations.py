@@ -28,6 +28,8 @@ from sim.governed import BURIED, GOVERNED
 from sim.model import CONFIRMED, NEVER, RETURNED, Message, Violation
 from sim.rejecting import NARROW, SPILLED
 from sim.replies import REQUESTS
+from sim.told import SUBJECT
+from warren.metadata.feeds import DEFAULT_QUEUE
 from warren.metadata.outcome import Outcome
 from warren.metadata.tables import NO_OWNER, QueueRecord
 from warren.node.node import Node
@@ -399,6 +401,8 @@ class Incarnations:
                 self._lasting |= {GOVERNED, BURIED}
             if self._world.talks is not None:
                 self._lasting.add(REQUESTS)
+            if self._world.feed is not None:
+                self._lasting |= {DEFAULT_QUEUE, SUBJECT}
         return name not in self._lasting
 
     def _came(self, record: QueueRecord, index: int, life: int) -> None:

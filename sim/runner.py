@@ -63,6 +63,8 @@ NEEDED = (
     "forged addresses",
     "empty queues have room again",
     "publishers by an alternate exchange",
+    "changes of feeds",
+    "feeds that told all",
     *SHORT_LIVED,
 )
 """What a set of seeds has to have met; otherwise it proves nothing."""
@@ -156,6 +158,9 @@ NEEDED_OF_CLUSTERS = (
     "rejected publishes spilled",
     "disks wiped",
     "wiped nodes back",
+    "changes of feeds",
+    "feeds that told all",
+    "events of feeds compared",
 )
 """The same for clusters."""
 

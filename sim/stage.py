@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sim.governed import Governed
     from sim.rejecting import Spills
     from sim.replies import Talks
+    from sim.told import Feed
 
 
 MAJORITY_MS = 30_000
@@ -66,6 +67,7 @@ class Stage:
         expiring: Who has used a queue that expires, if there is one.
         spills: What becomes of publishes that a full queue sends elsewhere, if there is one.
         governed: What becomes of messages of a queue that policies change, if there is one.
+        feed: The events feed, if there is one.
         clustered: Whether it is a cluster.
     """
 
@@ -97,6 +99,7 @@ class Stage:
         self.expiring: Expiring | None = None
         self.spills: Spills | None = None
         self.governed: Governed | None = None
+        self.feed: Feed | None = None
         self._channels = 0
 
     # What runs behind it.
@@ -112,6 +115,10 @@ class Stage:
     def entry(self) -> Node:
         """The node that a connection without a choice leads to."""
         raise AssertionError("a stage defines entry")
+
+    def nodes(self) -> list[Node]:
+        """All nodes that run."""
+        raise AssertionError("a stage defines nodes")
 
     def moment(self, connection: SimConnection) -> tuple[int, int]:
         """Life and turn of the node at the other end."""

@@ -50,6 +50,7 @@ OWN_LIMIT_SHARE = 0.25
 ONCE_SHARE = 0.3
 VARIES_SHARE = 0.8
 EAGER_SHARE = 0.5
+TOLD_SHARE = 1 / 6
 RENEWED = ("quorum", "classic", "transient")
 """Kinds of queues that are deleted and declared again, in clusters."""
 PRIORITIES = (0, 3, 5, 9)
@@ -113,6 +114,9 @@ class Options:
         single_active: Whether a quorum queue in a cluster serves one consumer at a time.
         governed: Which kind of queue policies change again and again; empty if there is none.
         governed_varies: Whether these policies may say `reject-publish-dlx` and consumer timeouts.
+        told: Of which kind the queue of an events feed is; empty if there is no feed.
+        told_most: So many blocks that queue may have; -1 for no limit.
+        told_rejects: Whether it rejects those beyond, and does not drop its first ones.
         letters_ttl_ms: After what time what is to die expires, if nobody rejects it; 0 for never.
         letters: Which kind of queue dead letters of another one arrive in; empty if there are none.
         letters_source: Which kind of queue they die in.
@@ -231,6 +235,11 @@ class Options:
         eager = Random(f"{seed} eager readers")
         self.eager = eager.random() < EAGER_SHARE
         self.eager_lease_ms = eager.choice((0, 200, 600))
+        told = Random(f"{seed} told")
+        kind = told.choice(("quorum", "quorum", "classic"))
+        self.told = kind if told.random() < TOLD_SHARE else ""
+        self.told_most = told.choice((-1, -1, 1, 5))
+        self.told_rejects = told.random() < 0.5
 
     def name(self, plain: str) -> str:
         """What something is called in this run."""

@@ -29,9 +29,11 @@ from sim.model import SETTLED_FOR_GOOD, Copy, Message, QueueState, Violation
 from sim.replies import add_talks
 from sim.room import check_room, is_at_rest
 from sim.stage import Stage
+from sim.told import add_feed
 from sim.troubles import Troubles
 from warren.errors import StorageError
 from warren.log.config import LogConfig
+from warren.metadata.commands import Command
 from warren.node.node import Node
 from warren.protocols.broker import Settings
 from warren.queues.fifo.consumers import Consumer
@@ -105,6 +107,8 @@ class World(Stage):
         options, random = self.options, self.random
         if options.replies:
             self.talks = add_talks(self, self.clients)
+        if options.told:
+            self.feed = add_feed(self, self.clients, options.told)
         self.keep_up()
         limit = options.operations * STEPS_PER_OPERATION
         while self.operations < options.operations:
@@ -182,6 +186,8 @@ class World(Stage):
         assert node is not None
         node.turn()
         self.turns += 1
+        if self.feed is not None:
+            self.feed.checker.watch(node)
         for queue in self.queues:
             found = self.queue_of(queue)
             now = [] if found is None else list(found.fifo.consumers.values())
@@ -377,6 +383,14 @@ class World(Stage):
         """The node."""
         assert self.node is not None
         return self.node
+
+    def nodes(self) -> list[Node]:
+        """The node, unless it is down."""
+        return [] if self.node is None else [self.node]
+
+    def change_tables(self, site: str, command: Command) -> None:
+        """By a command that the node submits."""
+        self.entry().store.submit(command, None)
 
     def queue_of(self, queue: QueueState) -> FifoQueue | None:
         """The node's queue, if it is there."""

@@ -66,7 +66,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "offline": NODE | {"config"},
     "spark": WIRE | {"client", "log", "message", "offline", "queue_types"},
     "pipeline": BASE | {"client", "spark"},
-    "sim": NODE,
+    # It reads what a feed tells as users do.
+    "sim": NODE | {"spark"},
     "pyspark_warren": {"spark"},
     "__main__": {"admin", "config", "server"},
 }

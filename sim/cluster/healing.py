@@ -23,12 +23,16 @@ from sim.publisher import Publisher
 from sim.rejecting import NARROW, SPILLED, moppers
 from sim.replies import Server, last_talkers
 from sim.short_lived import Dealer, emptiers, sweepers
+from sim.told import Audit
 from sim.trials import Trials
 from warren.metadata.tables import NO_OWNER
 from warren.node.store import METADATA_GROUP
 from warren.queues.fifo_queue import FifoQueue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sim.actors import Client
     from sim.cluster.network import Link
     from sim.cluster.site import Site
     from sim.cluster.world import ClusterWorld
@@ -91,6 +95,7 @@ class Healing:
         world.until(ANSWER_MS, strays, self._all_known)
         self.leave()
         world.until(GONE_MS, "exclusive queues outlive their connections", self._nobodys)
+        self._hear()
         self._expire()
         self._bury()
         self._spill()
@@ -108,6 +113,8 @@ class Healing:
             # What was published without confirms may have been on its way between nodes.
             self._drain()
         self._start_again()
+        if world.feed is not None:
+            world.feed.checker.check_committed(world.ledger.handed())
 
     def _trusted(self) -> bool:
         """Whether consumers of all nodes are served again."""
@@ -191,6 +198,24 @@ class Healing:
             if isinstance(queue, FifoQueue) and queue.fifo.config.keeps_dead():
                 return False
         return self.agreed()
+
+    def _hear(self) -> None:
+        """All that is done now has to be told."""
+        world = self._world
+        if world.feed is not None:
+            Audit(world, world.feed, self._wait_for, self._begin).run()
+            self.leave()
+            world.until(QUIET_MS, "the nodes do not come to rest", self.agreed)
+
+    def _wait_for(self, complaint: str, done: Callable[[], bool]) -> None:
+        self._world.until(ANSWER_MS, complaint, done)
+
+    def _begin(self, clients: list[Client]) -> None:
+        """Have these clients act."""
+        acts = bool(self._world.clients)
+        self._world.clients = clients
+        if not acts:
+            self._world.begin_acting()
 
     def _expire(self) -> None:
         """A queue that nobody uses has to go, and one that is used to stay."""

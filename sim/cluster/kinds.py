@@ -18,6 +18,7 @@ from sim.model import QueueState
 from sim.rejecting import Spills, add_spills
 from sim.replies import add_talks
 from sim.short_lived import add_renewers
+from sim.told import add_feed
 
 if TYPE_CHECKING:
     from sim.cluster.world import ClusterWorld
@@ -37,6 +38,7 @@ def add_kinds(world: ClusterWorld) -> None:
     _add_governed(world)
     if world.options.replies:
         world.talks = add_talks(world, world.clients)
+    _add_feed(world)
 
 
 def _add_renewers(world: ClusterWorld) -> None:
@@ -116,3 +118,12 @@ def _add_governed(world: ClusterWorld) -> None:
         sure, strict = ROT not in faults, CLOCK not in faults
         world.governed = Governed(world, random, source, "quorum", sure, strict)
         add_governed(world, world.clients, world.governed)
+
+
+def _add_feed(world: ClusterWorld) -> None:
+    """An events feed, whose queue stays where a machine is lost."""
+    kind = world.options.told
+    if kind == "classic" and world.voters_min() == MEMBERS_MIN:
+        kind = "quorum"
+    if kind:
+        world.feed = add_feed(world, world.clients, kind)

@@ -22,11 +22,11 @@ Source: R-01 to R-07, R-15, R-25; G-01, G-09, G-12 and G-13.
 
 from __future__ import annotations
 
-import re
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 from sim.checkers.replay import describe as describe_fifo
+from sim.cluster.handed import MARK, Handed
 from sim.cluster.schedule import MS
 from sim.cluster.vouching import Vouching
 from sim.journal import scan
@@ -52,8 +52,6 @@ from warren.replication.raft_entries import RAFT_SESSION, closed_sessions, is_me
 if TYPE_CHECKING:
     from sim.cluster.site import Site
     from sim.cluster.world import ClusterWorld
-
-MARK: Final = re.compile(rb"m(\d{8})\|")
 
 Entry = tuple[int, int, int, int, bytes]
 """Term, session, sequence, kind, and the whole batch as it is stored."""
@@ -112,9 +110,11 @@ class Group:
             anything.
         outcome: What the last entry changed in the tables.
         appended: When a leader took what is not committed yet, by index and term.
+        handed: What the entries say of messages, if there is a feed.
+        ahead: Whether a member ended that had applied what its disk may not have.
     """
 
-    def __init__(self, group_id: int) -> None:
+    def __init__(self, group_id: int, handed: Handed | None = None) -> None:
         self.id = group_id
         self.entries: list[Entry] = []
         self.digests: list[int] = []
@@ -128,6 +128,8 @@ class Group:
         self.deleted = False
         self.outcome = Outcome()
         self.appended: dict[tuple[int, int], int] = {}
+        self.handed = handed
+        self.ahead = False
         self._channels: dict[int, int] = {}
         self._leases: dict[str, Lease] = {}
         self._fifo = Fifo(NOT_SET_UP, False)
@@ -155,7 +157,7 @@ class Group:
             elif purges(batch.body()):
                 self.purged = index
             consumers = standing(self._fifo)
-            replay(self._fifo, batch)
+            replay(self._fifo, batch, self.handed)
             check_room(self._fifo)
             self._check_leases(now_us, self.appended.pop((index, entry[0]), now_us))
             self.changed = consumers != standing(self._fifo)
@@ -292,6 +294,18 @@ class Ledger:
     def ending(self, site: Site) -> None:
         """A process is about to be gone."""
         self._vouching.ended(site)
+        assert site.node is not None
+        for group_id, member in site.node.cluster.members.items():
+            if member.is_ahead():
+                self._group(int(group_id)).ahead = True
+
+    def handed(self) -> dict[int, Handed]:
+        """What the entries of queues say of their messages, where all that was applied is known."""
+        return {
+            group.id: group.handed
+            for group in self.groups.values()
+            if group.handed is not None and not (group.holed or group.deleted or group.ahead)
+        }
 
     def restored(self, site: Site) -> None:
         """The disk of a process that is gone is put back to an older copy."""
@@ -473,7 +487,7 @@ class Ledger:
     def _group(self, group_id: int) -> Group:
         group = self.groups.get(group_id)
         if group is None:
-            group = Group(group_id)
+            group = Group(group_id, Handed() if self._world.options.told else None)
             self.groups[group_id] = group
         return group
 

@@ -274,6 +274,8 @@ class ClusterWorld(Stage):
         self.incarnations.watch(site.name, node, site.turns)
         if node.alarms() or site.stalls():
             self._alarm_step = self.step_number
+        if self.feed is not None:
+            self.feed.checker.watch(node)
         if self.troubles.armed:
             self.troubles.outlive(site)
         session = int(node.cluster.session)
@@ -752,6 +754,10 @@ class ClusterWorld(Stage):
     def change_tables(self, site: str, command: Command) -> None:
         """By a command that this node submits."""
         self.submit(self.sites[site], command)
+
+    def nodes(self) -> list[Node]:
+        """Those of all machines that are up."""
+        return [site.node for site in self.sites.values() if site.node is not None]
 
     def entry(self) -> Node:
         """Any node."""

@@ -16,6 +16,7 @@ from warren.admin.service.catalogue import OPERATIONS
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.queues import feed as feeds
 from warren.queues.feed import QueueFeed
+from warren.queues.proxy import ProxyQueue
 from warren.spark.feed import arrow_schema, decode, table
 from warren.wire.amqp091 import spec
 
@@ -438,6 +439,57 @@ def test_the_schema_is_the_same_whatever_is_told() -> None:
     assert one_each.schema == arrow_schema(explode=True)
     offsets = [row["offset"] for row in one_each.to_pylist() if row["event"] == "published"]
     assert offsets == [0, 1]
+
+
+@pytest.mark.parametrize("value", [b"", b'{"pattern": "^q$"}'], ids=["ends", "changes"])
+def test_what_is_told_goes_to_a_queue_that_is_used_for_the_first_time_then(value: bytes) -> None:
+    """Seed 5336 of clusters: a feed that ended began to use its queue, which asked for the feed."""
+    pair = three_with_messages("q")
+    client = enabled(pair)
+    last = pair.add("d")
+    pair.until(lambda: last.knows("q"))
+    blocks(client)
+    node = last.node
+    assert node.queues.find("/", QUEUE) is None
+    node.feeds.life_cycle("/", "user.told", {}, 1)
+    # As the tables say from an entry on, before any tick.
+    if value:
+        node.metadata.parameters["/", "warren-feed", "feed"] = value
+    else:
+        del node.metadata.parameters["/", "warren-feed", "feed"]
+    node.feeds.look_again()
+    node.feeds.life_cycle("/", "user.untold", {}, 1)
+    told = table(blocks(client)).to_pylist()
+    assert ("d", "user.told") in {(row["node"], row["event"]) for row in told}
+
+
+def test_blocks_wait_while_the_node_of_their_queue_is_away() -> None:
+    """Seed 5517 of clusters: each tick lost one, as if there was a way to the queue."""
+    pair = Pair()
+    other = pair.stations["b"]
+    other.client().declare(QUEUE, kind="classic")
+    pair.settle()
+    client = enabled(pair)
+    pair.a.client()
+    told = [decode(each) for each in blocks(client)]
+    other.kill()
+    pair.until(lambda: pair.a.node.cluster.detector.suspected("b"))
+    other.disk.restart()
+    for number in range(5):
+        pair.a.node.feeds.life_cycle("/", f"away.{number}", {}, 1)
+        pair.settle(10)
+    other.start()
+    queue = pair.a.node.queues.find("/", QUEUE)
+    assert isinstance(queue, ProxyQueue)
+    pair.until(lambda: queue.line.number != 0)
+    watcher = other.client()
+    pair.a.node.feeds.life_cycle("/", "back", {}, 1)
+    told += [decode(each) for each in blocks(watcher)]
+    events = [each for block in told for each in block.column("event").to_pylist()]
+    assert [each for each in events if each.startswith(("away", "back"))] == [
+        *(f"away.{number}" for number in range(5)),
+        "back",
+    ]
 
 
 def test_a_node_without_queues_tells_of_its_clients() -> None:

@@ -21,6 +21,7 @@ from tests.sim import (
     planted_delays,
     planted_expiring,
     planted_features,
+    planted_feeds,
     planted_groups,
     planted_limits,
     planted_observers,
@@ -45,7 +46,7 @@ PLAIN = {
 }
 """What came to be drawn after most bugs were planted: without it their seeds find them still."""
 
-LATEST = {"governed_varies": False, "eager": False}
+LATEST = {"governed_varies": False, "eager": False, "told": ""}
 """Likewise, for all of them."""
 
 STALE = ("AttributeError", "NameError", "TypeError", "ImportError")
@@ -111,6 +112,7 @@ def main() -> None:
         (planted_delays.PLANTED, True),
         (planted_expiring.PLANTED, True),
         (planted_features.PLANTED, True),
+        (planted_feeds.PLANTED, True),
         (planted_groups.PLANTED, True),
         (planted_limits.PLANTED, True),
         (planted_policies.PLANTED, True),

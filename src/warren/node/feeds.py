@@ -128,20 +128,19 @@ class EventFeeds(Work, FeedSink):
         known = self._feeds.get(vhost)
         if source is None:
             if known is not None:
-                # What it has goes yet; its queues are told that it ended, one by one.
-                self._put(known)
+                # What it has goes yet; its queues are told that it ended, one by one. Who begins
+                # to use a queue for that asks for the feed once more.
                 del self._feeds[vhost]
+                self._put(known)
                 self._end(known.writer)
             return None
         if known is not None and known.source == source:
             return known
-        if known is not None:
-            self._put(known)
-            writer = known.writer
-        else:
-            writer = self._writer(vhost)
+        writer = known.writer if known is not None else self._writer(vhost)
         feed = VhostFeed(source, feed_settings(source), writer)
         self._feeds[vhost] = feed
+        if known is not None:
+            self._put(known)
         return feed
 
     def _writer(self, vhost: str) -> FeedWriter:

@@ -11,7 +11,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.errors import BrokerError
+from warren.errors import BrokerError, Refusal
 from warren.limits import FRAME_BYTES_MAX
 from warren.message.envelope import NewMessage
 from warren.message.flavours import AMQP091, content_bytes, made
@@ -96,12 +96,18 @@ class OwnMessages:
         return True
 
     def queue_for(self, vhost: str, name: str) -> Queue | None:
-        """A queue that a message may be put into now; None if there is none, or no room."""
+        """A queue that a message may be put into now; None if there is none, no way, or no room."""
         tables = self._metadata.vhosts.get(vhost)
         if tables is None or tables.going or name not in tables.queues:
             return None
         queue = self._queue(vhost, name)
-        return None if queue is None or queue.deleted or self._refuses(queue) else queue
+        if queue is None or queue.deleted or self._refuses(queue):
+            return None
+        try:
+            queue.check_usable()
+        except Refusal:
+            return None
+        return queue
 
     def put(self, queue: Queue, properties: MessageProperties, body: bytes) -> None:
         """Publish a message to one queue, as through the default exchange."""
