@@ -319,7 +319,9 @@ class QueueFeed:
             runs = self._runs_of(consumer)
         run = runs.delivered
         now = self._now_ms
-        reason: i64 = REDELIVERED if again else NO_REASON
+        reason: i64 = NO_REASON
+        if again:
+            reason = REDELIVERED
         # The rest of the row is the same for all that this consumer is handed.
         if run.time_ms != now or run.reason != reason or not run.takes(first, count):
             self._begin(run, first, count, NONE, consumer.id, reason, now, "")
@@ -418,7 +420,9 @@ class QueueFeed:
         left: i64 = RUNS_AT_ONCE_MAX
         for pieces in lists:
             pack = pack_of(pieces)
-            size: i64 = len(pieces) if pack is None else pack.size
+            size: i64 = len(pieces)
+            if pack is not None:
+                size = pack.size
             left -= size
             if left < 0:
                 self.writer.left_out += size

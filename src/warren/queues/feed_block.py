@@ -180,22 +180,21 @@ class FeedBlock:
             | event << EVENT_SHIFT
             | reason << REASON_SHIFT
         )
+        counted: i64 = 0
+        if queue >= 0:
+            origins = self._origins
+            if origins[queue] < 0:
+                origins[queue] = first
+            counted = first - origins[queue]
         cells = self._cells
         cells[at + TIME] = time_ms
-        cells[at + FIRST] = 0 if queue < 0 else self._counted(queue, first)
+        cells[at + FIRST] = counted
         cells[at + COUNT] = count
         cells[at + STEP] = step
         cells[at + WHAT] = what
         self._mixed |= what ^ cells[WHAT]
         if event == PUBLISHED:
             self._sizes = append(self._sizes, size)
-
-    def _counted(self, queue: i64, first: i64) -> i64:
-        """The number of a message from that on which its queue's are counted from."""
-        origins = self._origins
-        if origins[queue] < 0:
-            origins[queue] = first
-        return first - origins[queue]
 
     def _grow(self) -> None:
         """Make room for twice as many rows."""
@@ -239,7 +238,9 @@ class FeedBlock:
     ) -> None:
         """Write a column of those that share a cell."""
         # Mostly all rows are alike in it, of which one is looked at then.
-        rows = self.rows if self._mixed >> shift & bits != 0 else min(self.rows, 1)
+        rows = self.rows
+        if self._mixed >> shift & bits == 0:
+            rows = min(rows, 1)
         _narrow(head, columns, self._cells, WHAT, rows * CELLS, CELLS, shift, bits, less)
 
 
@@ -261,7 +262,9 @@ def _narrow(
         shift, bits: Which bits of a cell: so many from the lowest, then those of a mask.
         less: By how much the bits are higher than what they say.
     """
-    low: i64 = cells[first] >> shift & bits if behind > first else less
+    low = less
+    if behind > first:
+        low = cells[first] >> shift & bits
     high = low
     at = first
     while at < behind:
