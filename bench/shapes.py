@@ -7,8 +7,10 @@ Each PYTHON has a build of Warren installed, and a broker of it is started, of s
 goes on through all runs. A row is one call of the load generator (`bench/peer tools` builds it)
 against each broker in turn, the order changed with each run. Processor time is that of the broker's
 processes, user and system, in the middle of the run, a message: one that is only published counts
-half, and one that is only consumed does. Shown is the run with the median of it, and the lowest and
-highest. `--feed` names a build whose broker tells what becomes of messages in an events feed.
+half, and one that is only consumed does: compare builds in `steady` and not in `workers`, whose
+publisher runs ahead by as much as a build lets it. Shown is the run with the median of it, and the
+lowest and highest. `--feed` names a build whose broker tells what becomes of messages in an events
+feed.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ ROWS = {
     "waiting": f"{QUORUM} --size 1024 --real --window 1 --producers 100 --consumers 100 "
     "--prefetch 1",
     "workers": f"{QUORUM} --size 1024 --real --consumers 50 --prefetch 1",
+    "steady": f"{QUORUM} --size 1024 --real --consumers 50 --prefetch 1 --rate 20000",
     "queues": f"{QUORUM} --size 1024 --real --window 64 --producers 300 --consumers 300 "
     "--queues 300 --rate 20000",
     "own": f"{QUORUM} --size 1024 --real --producers 4 --consumers 4",

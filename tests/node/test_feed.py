@@ -174,6 +174,33 @@ def test_a_feed_is_of_the_queues_that_its_pattern_names_and_never_of_its_own() -
     assert {row["queue"] for row in told if row["event"] == "published"} == {"out.b"}
 
 
+@pytest.mark.parametrize("kind", ["quorum", "classic", "transient"])
+def test_deliveries_and_acks_are_of_the_time_at_which_they_happen(kind: str) -> None:
+    pair = Pair(alone=True)
+    client = enabled(pair)
+    if kind == "transient":
+        client.declare("q", durable=False)
+    else:
+        client.declare("q", kind=kind)
+    client.publish_confirmed("q", 2)
+    pair.settle()
+    got_ms = pair.clock.wall_ns() // 1_000_000
+    got = client.get("q")
+    assert got is not None
+    pair.settle()
+    acked_ms = pair.clock.wall_ns() // 1_000_000
+    client.ack(got.tag)
+    pair.settle()
+    consumed_ms = pair.clock.wall_ns() // 1_000_000
+    client.consume("q")
+    pair.until(lambda: len(client.messages) == 1)
+    told = {
+        (row["event"], row["first_offset"]): row["time"].timestamp() * 1_000 for row in rows(client)
+    }
+    assert got_ms <= told["delivered", 0] < acked_ms
+    assert acked_ms <= told["acked", 0] < consumed_ms <= told["delivered", 1]
+
+
 def test_what_consumers_have_in_turn_is_a_row_for_each_of_them() -> None:
     pair = Pair(alone=True)
     client = enabled(pair)

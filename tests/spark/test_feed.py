@@ -15,6 +15,7 @@ from warren.queues.feed_block import (
     NO_REASON,
     NONE,
     PUBLISHED,
+    UNSEEN,
     FeedBlock,
 )
 from warren.spark import feed
@@ -62,6 +63,35 @@ def test_columns_are_as_wide_as_what_they_say(spread: int) -> None:
     if spread < 1 << 32:
         one_each = [row["offset"] for row in feed.table([value], explode=True).to_pylist()]
         assert one_each == [5, 9, 13, *(5 + spread + ahead for ahead in (0, 4, 8))]
+
+
+def test_numbers_are_told_that_are_lower_than_those_of_the_rows_before() -> None:
+    block = FeedBlock("v", "n@h")
+    places = [block.queue(name, 9) for name in ("a", "b")]
+    rows = [(0, 1 << 40), (1, 7), (0, 3), (1, 1 << 50), (0, (1 << 40) + 1), (1, 0)]
+    for which, first in rows:
+        block.row(ACKED, NO_REASON, 1_000, places[which], first, 1, 1, NONE, NONE, NONE)
+    told = feed.decode(block.encode(1, 1, 0)).to_pylist()
+    assert [("ab".index(row["queue"]), row["first_offset"]) for row in told] == rows
+
+
+def test_rows_that_differ_in_one_thing_differ_in_no_other() -> None:
+    """Columns that share a cell, each with its highest value beside the lowest."""
+    block = FeedBlock("v", "n@h")
+    queues = [block.queue(f"q{each}", each) for each in range(300)]
+    consumers = [block.consumer(each) for each in range(300)]
+    texts = [block.text(f"{each}") for each in range(300)]
+    low = (DELIVERED, NO_REASON, queues[0], consumers[0], texts[0])
+    high = (DROPPED, UNSEEN, queues[-1], consumers[-1], texts[-1])
+    wanted = []
+    for at in range(len(low)):
+        event, reason, queue, who, text = (*low[:at], high[at], *low[at + 1 :])
+        block.row(event, reason, 1_000, queue, 5, 1, 1, NONE, who, text)
+        said = str(text - texts[0])
+        wanted.append((feed.EVENTS[event], feed.REASONS.get(reason), f"q{queue}", who, said))
+    names = ("event", "reason", "queue", "consumer", "detail")
+    rows = feed.decode(block.encode(1, 1, 0)).to_pylist()
+    assert [tuple(row[name] for name in names) for row in rows] == wanted
 
 
 def test_rows_of_many_consumers_take_some_eight_bytes() -> None:

@@ -31,8 +31,8 @@ from warren.queues.feed_block import (
     RETURNED,
     FeedBlock,
 )
-from warren.queues.fifo.pieces import Piece, opened, size_of
-from warren.queues.fifo.runs import as_run
+from warren.queues.fifo.pieces import Piece, pack_of
+from warren.queues.fifo.runs import Run, as_run
 
 if TYPE_CHECKING:
     from warren.queues.fifo.consumers import Consumer
@@ -108,7 +108,9 @@ class OpenRun:
         self.placed: i64 = NONE
 
     def takes(self, first: i64, count: i64) -> bool:
-        """Have messages be part of the row, if they follow its own at its step."""
+        """Have messages be part of the row, if there is one and they follow its own at its step."""
+        if self.count == 0:
+            return False
         if self.step == 0:
             step = first - self.first
             if step <= 0 or (count > 1 and step != 1):
@@ -118,6 +120,15 @@ class OpenRun:
             return False
         self.count += count
         return True
+
+    def tells(self, time_ms: i64, consumer: i64, reason: i64, text: str) -> bool:
+        """Whether the row says just this of its messages."""
+        return (
+            self.time_ms == time_ms
+            and self.consumer == consumer
+            and self.reason == reason
+            and self.text == text
+        )
 
     def consumer_in(self, block: FeedBlock) -> i64:
         """The place of its consumer in a block, which has it from now on."""
@@ -152,6 +163,7 @@ class FeedWriter:
         vhost: The vhost's name.
         number: The number of the last block.
         left_out: Rows that could not be told so far.
+        block: What has been written; rows that may grow are not.
         due: Whether the sink knows that a block is due.
         over: Whether the vhost has no feed any more: what its queues tell before they hear of that
             is nobody's.
@@ -168,13 +180,13 @@ class FeedWriter:
         self._sink: FeedSink = sink
         self._host: Host = host
         self._node: str = node
-        self._block: FeedBlock = FeedBlock(vhost, node)
+        self.block: FeedBlock = FeedBlock(vhost, node)
         self._open: list[OpenRun] = []
         self._begun: bool = False
 
     def empty(self) -> bool:
         """Whether there is nothing to tell."""
-        return self._block.rows == 0 and not self._open
+        return self.block.rows == 0 and not self._open
 
     def now_ms(self) -> i64:
         """Wall time as of this turn, in milliseconds since the epoch."""
@@ -193,24 +205,24 @@ class FeedWriter:
         if not self._begun:
             self._begin()
 
-    def block(self) -> FeedBlock | None:
-        """Where a row may be written; None where it is to be left out."""
+    def has_room(self) -> bool:
+        """Whether a row may be written to the block, which it is then; else it is left out."""
         if self.over:
-            return None
-        block = self._block
+            return False
+        block = self.block
         if block.rows >= ROWS_MAX or block.text_bytes >= TEXT_BYTES_MAX:
             self.left_out += 1
-            return None
+            return False
         if block.rows >= BLOCK_ROWS or block.text_bytes >= BLOCK_TEXT_BYTES:
             self._due()
         if not self._begun:
             self._begin()
-        return block
+        return True
 
     def life_cycle(self, text: str, at_ms: i64) -> None:
         """Tell what is of no message, and was at a wall time; the text is JSON."""
-        block = self.block()
-        if block is not None:
+        if self.has_room():
+            block = self.block
             place = block.text(text)
             block.row(LIFE_CYCLE, NO_REASON, at_ms, NONE, NONE, NONE, 1, NONE, NONE, place)
 
@@ -224,18 +236,18 @@ class FeedWriter:
         self.due = self._begun = True
         self._close_runs()
         self.due = self._begun = False
-        block = self._block
+        block = self.block
         self.number += 1
         encoded = block.encode(life, self.number, self.left_out)
-        self._block = FeedBlock(self.vhost, self._node, block)
+        self.block = FeedBlock(self.vhost, self._node, block)
         return encoded
 
     def end(self) -> None:
         """The vhost has no feed any more: leave out what has not gone, and all that comes."""
         self.due = self._begun = True
         self._close_runs()
-        self.left_out += self._block.rows
-        self._block = FeedBlock(self.vhost, self._node)
+        self.left_out += self.block.rows
+        self.block = FeedBlock(self.vhost, self._node)
         self.over = True
 
     def _close_runs(self) -> None:
@@ -268,6 +280,7 @@ class QueueFeed:
         self.to: str = ""
         self._name: str = name
         self._incarnation: i64 = incarnation
+        self._now_ms: i64 = 0
         self._runs: list[OpenRun] = []
         """A row that may grow for each kind; none of a queue that nothing has happened to."""
         self._block: i64 = NONE
@@ -275,45 +288,64 @@ class QueueFeed:
         self._place: i64 = 0
         """and the place of the queue in it."""
 
+    def note_time(self) -> None:
+        """Deliveries and acks that are told of are of now, until this is called again."""
+        self._now_ms = self.writer.now_ms()
+
     def leading(self, next_message: i64) -> None:
         """This node tells of the queue from now on, from a message on."""
-        block = self.writer.block()
-        if block is not None:
+        if self.writer.has_room():
+            block = self.writer.block
             now = self.writer.now_ms()
             place = self._place_in(block)
             block.row(LEADING, NO_REASON, now, place, next_message, 0, 1, NONE, NONE, NONE)
 
     def published(self, first: i64, count: i64, size: i64, time_ms: i64) -> None:
         """Messages have come, says an entry of that time."""
-        self._add(self._run(PUBLISHED), first, count, size, NONE, NO_REASON, time_ms, "")
+        run = self._run(PUBLISHED)
+        if run.tells(time_ms, NONE, NO_REASON, "") and run.takes(first, count):
+            run.bytes += size
+        else:
+            self._begin(run, first, count, size, NONE, NO_REASON, time_ms, "")
 
     def confirmed(self, first: i64, count: i64) -> None:
         """Messages are safe: their publishers may hear so."""
-        now = self.writer.now_ms()
-        self._add(self._run(CONFIRMED), first, count, NONE, NONE, NO_REASON, now, "")
+        self._tell(self._run(CONFIRMED), first, count, NO_REASON, "")
 
     def delivered(self, consumer: Consumer, first: i64, count: i64, again: bool) -> None:
-        """A consumer was handed messages, which somebody had before or not."""
+        """A consumer was handed messages, at the time noted, which somebody had before or not."""
         runs = consumer.told
         if runs is None or runs.feed is not self:
             runs = self._runs_of(consumer)
-        reason = REDELIVERED if again else NO_REASON
-        self._add(runs.delivered, first, count, NONE, consumer.id, reason, self.writer.now_ms(), "")
+        run = runs.delivered
+        now = self._now_ms
+        reason: i64 = NO_REASON
+        if again:
+            reason = REDELIVERED
+        # The rest of the row is the same for all that this consumer is handed.
+        if run.time_ms != now or run.reason != reason or not run.takes(first, count):
+            self._begin(run, first, count, NONE, consumer.id, reason, now, "")
 
     def acked(self, consumer: Consumer, lists: list[list[Piece]]) -> None:
-        """A consumer is done with messages."""
+        """A consumer is done with messages, at the time noted."""
         runs = consumer.told
         if runs is None or runs.feed is not self:
             runs = self._runs_of(consumer)
-        self._tell_lists(runs.acked, lists, consumer.id, NO_REASON, "")
+        run = runs.acked
+        now = self._now_ms
+        lone = _lone(lists)
+        if lone is None:
+            self._tell_lists(run, lists, consumer.id, NO_REASON, "", now)
+        elif run.time_ms != now or not run.takes(lone.first, lone.count):
+            self._begin(run, lone.first, lone.count, NONE, consumer.id, NO_REASON, now, "")
 
     def returned(self, consumer: i64, lists: list[list[Piece]], reason: i64) -> None:
         """Messages go back to the queue."""
-        self._tell_lists(self._run(RETURNED), lists, consumer, reason, "")
+        self._tell_now(self._run(RETURNED), lists, consumer, reason, "")
 
     def rejected(self, consumer: i64, lists: list[list[Piece]]) -> None:
         """A consumer wants messages gone; what becomes of them is told after it."""
-        self._tell_lists(self._run(REJECTED), lists, consumer, NO_REASON, "")
+        self._tell_now(self._run(REJECTED), lists, consumer, NO_REASON, "")
 
     def died(self, lists: list[list[Piece]], reason: i64, elsewhere: bool) -> None:
         """Messages died, and go through the dead-letter exchange or nowhere.
@@ -322,30 +354,29 @@ class QueueFeed:
             reason: As `message.dead_letters` numbers it.
         """
         if elsewhere:
-            self._tell_lists(self._run(DEAD_LETTERED), lists, NONE, reason, self.to)
+            self._tell_now(self._run(DEAD_LETTERED), lists, NONE, reason, self.to)
         else:
-            self._tell_lists(self._run(DROPPED), lists, NONE, reason, "")
+            self._tell_now(self._run(DROPPED), lists, NONE, reason, "")
 
     def dead(self, first: i64, count: i64, reason: i64) -> None:
         """Messages died, and are kept until they are elsewhere."""
-        now = self.writer.now_ms()
-        self._add(self._run(DEAD_LETTERED), first, count, NONE, NONE, reason, now, self.to)
+        self._tell(self._run(DEAD_LETTERED), first, count, reason, self.to)
 
     def dropped(self, lists: list[list[Piece]], reason: i64) -> None:
         """Messages left for good, and went nowhere."""
-        self._tell_lists(self._run(DROPPED), lists, NONE, reason, "")
+        self._tell_now(self._run(DROPPED), lists, NONE, reason, "")
 
     def read(self, group: str, lists: list[list[Piece]]) -> None:
         """A group of readers has taken messages; which of them came back before is not told."""
-        self._tell_lists(self._run(DELIVERED), lists, 0, NO_REASON, said("group", group))
+        self._tell_now(self._run(DELIVERED), lists, 0, NO_REASON, said("group", group))
 
     def read_done(self, group: str, lists: list[list[Piece]]) -> None:
         """A group of readers is done with messages."""
-        self._tell_lists(self._run(ACKED), lists, 0, NO_REASON, said("group", group))
+        self._tell_now(self._run(ACKED), lists, 0, NO_REASON, said("group", group))
 
     def read_back(self, group: str, lists: list[list[Piece]], reason: i64) -> None:
         """What a group of readers held goes back to the queue."""
-        self._tell_lists(self._run(RETURNED), lists, 0, reason, said("group", group))
+        self._tell_now(self._run(RETURNED), lists, 0, reason, said("group", group))
 
     def close(self, run: OpenRun) -> None:
         """Write a row that could have grown."""
@@ -365,22 +396,46 @@ class QueueFeed:
                 self._runs.append(OpenRun(self, each))
         return self._runs[kind]
 
-    def _tell_lists(
+    def _tell(self, run: OpenRun, first: i64, count: i64, reason: i64, text: str) -> None:
+        """Tell of messages that no consumer has or had, as of now."""
+        now = self.writer.now_ms()
+        if not (run.tells(now, NONE, reason, text) and run.takes(first, count)):
+            self._begin(run, first, count, NONE, NONE, reason, now, text)
+
+    def _tell_now(
         self, run: OpenRun, lists: list[list[Piece]], consumer: i64, reason: i64, text: str
     ) -> None:
-        now = self.writer.now_ms()
+        self._tell_lists(run, lists, consumer, reason, text, self.writer.now_ms())
+
+    def _tell_lists(
+        self,
+        run: OpenRun,
+        lists: list[list[Piece]],
+        consumer: i64,
+        reason: i64,
+        text: str,
+        time_ms: i64,
+    ) -> None:
+        same = run.tells(time_ms, consumer, reason, text)
         left: i64 = RUNS_AT_ONCE_MAX
         for pieces in lists:
-            size = size_of(pieces)
+            pack = pack_of(pieces)
+            size: i64 = len(pieces)
+            if pack is not None:
+                size = pack.size
             left -= size
             if left < 0:
                 self.writer.left_out += size
                 continue
-            for piece in opened(pieces):
+            if pack is not None:
+                pieces = pack.open()
+            for piece in pieces:
                 each = as_run(piece)
-                self._add(run, each.first, each.count, NONE, consumer, reason, now, text)
+                if not same or not run.takes(each.first, each.count):
+                    self._begin(run, each.first, each.count, NONE, consumer, reason, time_ms, text)
+                    same = True
 
-    def _add(
+    def _begin(
         self,
         run: OpenRun,
         first: i64,
@@ -391,18 +446,8 @@ class QueueFeed:
         time_ms: i64,
         text: str,
     ) -> None:
-        """Have a row grow, or write it and begin another one."""
+        """Write a row, if there is one, and begin another one."""
         if run.count > 0:
-            if (
-                run.time_ms == time_ms
-                and run.consumer == consumer
-                and run.reason == reason
-                and run.text == text
-                and run.takes(first, count)
-            ):
-                if size > 0:
-                    run.bytes += size
-                return
             self._write(run)
         if not run.noted:
             self.writer.opened(run)
@@ -416,9 +461,9 @@ class QueueFeed:
         run.text = text
 
     def _write(self, run: OpenRun) -> None:
-        block = self.writer.block()
-        if block is None:
+        if not self.writer.has_room():
             return
+        block = self.writer.block
         text: i64 = NONE
         if run.text:
             text = block.text(run.text)
@@ -441,6 +486,14 @@ class QueueFeed:
             self._block = block.nth
             self._place = block.queue(self._name, self._incarnation)
         return self._place
+
+
+def _lone(lists: list[list[Piece]]) -> Run | None:
+    """The run in lists that have just one, as where a consumer works on a message at a time."""
+    if len(lists) != 1 or len(lists[0]) != 1:
+        return None
+    piece = lists[0][0]
+    return piece if isinstance(piece, Run) else None
 
 
 def said(key: str, value: str) -> str:

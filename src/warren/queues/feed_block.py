@@ -10,7 +10,7 @@
     consumers  4   u32: consumers that rows name
     sized      4   u32: rows of event 0, which alone have bytes
     columns    9 each: base i64, width u8
-    incarnations, firsts             8 a queue
+    incarnations, origins            8 a queue
     consumers                        8 each
     the columns                      width a row (of `bytes`, a row of event 0)
     sizes                            4 a queue and a text, u32: names of queues come first
@@ -61,17 +61,24 @@ TIME: Final = 0
 FIRST: Final = 1
 COUNT: Final = 2
 STEP: Final = 3
-CONSUMER: Final = 4
-QUEUE: Final = 5
-TEXT: Final = 6
-EVENT: Final = 7
-REASON: Final = 8
-CELLS: Final = 9
-"""The columns that each row has, in their order."""
+WHAT: Final = 4
+"""The last cell of a row is all that takes few bits."""
+CELLS: Final = 5
+"""So many has each row."""
+
+PLACE: Final = 0x1FFFF
+"""Bits of a place, of which there is one more for `NONE`: a block names fewer things."""
+CONSUMER_SHIFT: Final = 0
+QUEUE_SHIFT: Final = 17
+TEXT_SHIFT: Final = 34
+EVENT: Final = 0xF
+EVENT_SHIFT: Final = 51
+REASON: Final = 0x1F
+REASON_SHIFT: Final = 55
 
 LEAST_ROWS: Final = 64
-KEPT_ROWS: Final = 4_096
-"""Memory for so many rows at most, 290 KB, is handed on from a block to the next one,"""
+KEPT_ROWS: Final = 8_192
+"""Memory for so many rows at most, 330 KB, is handed on from a block to the next one,"""
 SPARE: Final = 8
 """and no more than for so many times the rows that the block had."""
 
@@ -98,6 +105,8 @@ class FeedBlock:
         self.text_bytes: i64 = 0
         self._cells: vec[i64] = vec[i64]()
         """Row behind row, so that a row is written at one place; what is behind them is old."""
+        self._mixed: i64 = 0
+        """Which bits of `WHAT` are not alike in all rows."""
         if before is not None:
             self.nth = before.nth + 1
             kept = min(KEPT_ROWS, max(LEAST_ROWS, SPARE * before.rows))
@@ -105,6 +114,8 @@ class FeedBlock:
                 self._cells = before._cells
         self._sizes: vec[i64] = vec[i64]()
         self._incarnations: vec[i64] = vec[i64]()
+        self._origins: vec[i64] = vec[i64]()
+        """By queue, the number that its messages are counted from: that of its first row."""
         self._ids: vec[i64] = vec[i64]()
         self._names: list[bytes] = []
         self._known: dict[str, int] = {}
@@ -115,6 +126,7 @@ class FeedBlock:
     def queue(self, name: str, incarnation: i64) -> i64:
         """Add a queue, which has a row; gives its place among them."""
         self._incarnations = append(self._incarnations, incarnation)
+        self._origins = append(self._origins, NONE)
         data = _utf8(name)
         self._names.append(data)
         self.text_bytes += len(data)
@@ -161,16 +173,26 @@ class FeedBlock:
         if at == len(self._cells):
             self._grow()
         self.rows += 1
+        what = (
+            (consumer + 1) << CONSUMER_SHIFT
+            | (queue + 1) << QUEUE_SHIFT
+            | (text + 1) << TEXT_SHIFT
+            | event << EVENT_SHIFT
+            | reason << REASON_SHIFT
+        )
+        counted: i64 = 0
+        if queue >= 0:
+            origins = self._origins
+            if origins[queue] < 0:
+                origins[queue] = first
+            counted = first - origins[queue]
         cells = self._cells
         cells[at + TIME] = time_ms
-        cells[at + FIRST] = first
+        cells[at + FIRST] = counted
         cells[at + COUNT] = count
         cells[at + STEP] = step
-        cells[at + CONSUMER] = consumer
-        cells[at + QUEUE] = queue
-        cells[at + TEXT] = text
-        cells[at + EVENT] = event
-        cells[at + REASON] = reason
+        cells[at + WHAT] = what
+        self._mixed |= what ^ cells[WHAT]
         if event == PUBLISHED:
             self._sizes = append(self._sizes, size)
 
@@ -194,58 +216,59 @@ class FeedBlock:
         write_i32_le(head, i32(len(self._ids)))
         write_i32_le(head, i32(len(self._sizes)))
         columns = BytesWriter()
-        firsts = self._lowest()
-        self._count_from(firsts)
-        for column in range(CELLS):
-            _narrow(head, columns, self._cells, column, self.rows * CELLS, CELLS)
-        _narrow(head, columns, self._sizes, 0, len(self._sizes), 1)
+        behind = self.rows * CELLS
+        for cell in range(i64(WHAT)):
+            _narrow(head, columns, self._cells, cell, behind, CELLS, 0, -1, 0)
+        self._narrow_what(head, columns, CONSUMER_SHIFT, PLACE, 1)
+        self._narrow_what(head, columns, QUEUE_SHIFT, PLACE, 1)
+        self._narrow_what(head, columns, TEXT_SHIFT, PLACE, 1)
+        self._narrow_what(head, columns, EVENT_SHIFT, EVENT, 0)
+        self._narrow_what(head, columns, REASON_SHIFT, REASON, 0)
+        _narrow(head, columns, self._sizes, 0, len(self._sizes), 1, 0, -1, 0)
         _write_all(head, self._incarnations)
-        _write_all(head, firsts)
+        _write_all(head, self._origins)
         _write_all(head, self._ids)
         names = self._names + self._said
         for name in names:
             write_i32_le(columns, i32(len(name)))
         return b"".join([head.getvalue(), columns.getvalue(), *names])
 
-    def _lowest(self) -> vec[i64]:
-        """The lowest number of a message that rows of each queue begin with."""
-        count: i64 = len(self._names)
-        lowest = vec[i64](capacity=count)
-        for _ in range(count):
-            lowest = append(lowest, NONE)
-        cells = self._cells
-        at: i64 = 0
-        while at < self.rows * CELLS:
-            queue = cells[at + QUEUE]
-            first = cells[at + FIRST]
-            if queue >= 0 and (lowest[queue] < 0 or first < lowest[queue]):
-                lowest[queue] = first
-            at += CELLS
-        return lowest
-
-    def _count_from(self, lowest: vec[i64]) -> None:
-        """Have rows begin at a number beyond that."""
-        cells = self._cells
-        at: i64 = 0
-        while at < self.rows * CELLS:
-            queue = cells[at + QUEUE]
-            cells[at + FIRST] = 0 if queue < 0 else cells[at + FIRST] - lowest[queue]
-            at += CELLS
+    def _narrow_what(
+        self, head: BytesWriter, columns: BytesWriter, shift: i64, bits: i64, less: i64
+    ) -> None:
+        """Write a column of those that share a cell."""
+        # Mostly all rows are alike in it, of which one is looked at then.
+        rows = self.rows
+        if self._mixed >> shift & bits == 0:
+            rows = min(rows, 1)
+        _narrow(head, columns, self._cells, WHAT, rows * CELLS, CELLS, shift, bits, less)
 
 
 def _narrow(
-    head: BytesWriter, out: BytesWriter, cells: vec[i64], first: i64, behind: i64, apart: i64
+    head: BytesWriter,
+    out: BytesWriter,
+    cells: vec[i64],
+    first: i64,
+    behind: i64,
+    apart: i64,
+    shift: i64,
+    bits: i64,
+    less: i64,
 ) -> None:
     """Write a column: its base and width to the head, and what rows have of it to the others.
 
     Args:
         cells, first, behind, apart: Where its values are: in each so manieth cell from one on.
+        shift, bits: Which bits of a cell: so many from the lowest, then those of a mask.
+        less: By how much the bits are higher than what they say.
     """
-    low: i64 = cells[first] if behind > 0 else 0
+    low = less
+    if behind > first:
+        low = cells[first] >> shift & bits
     high = low
     at = first
     while at < behind:
-        value = cells[at]
+        value = cells[at] >> shift & bits
         if value < low:
             low = value
         elif value > high:
@@ -264,24 +287,24 @@ def _narrow(
     elif most >= 1 << 8:
         width = 2
         base += 1 << 15
-    write_i64_le(head, base)
+    write_i64_le(head, base - less)
     head.append(width)
     at = first
     if width == 1:
         while at < behind:
-            out.append(u8(cells[at] - base))
+            out.append(u8((cells[at] >> shift & bits) - base))
             at += apart
     elif width == 2:
         while at < behind:
-            write_i16_le(out, i16(cells[at] - base))
+            write_i16_le(out, i16((cells[at] >> shift & bits) - base))
             at += apart
     elif width == 4:
         while at < behind:
-            write_i32_le(out, i32(cells[at] - base))
+            write_i32_le(out, i32((cells[at] >> shift & bits) - base))
             at += apart
     elif width == 8:
         while at < behind:
-            write_i64_le(out, cells[at] - base)
+            write_i64_le(out, (cells[at] >> shift & bits) - base)
             at += apart
 
 

@@ -224,13 +224,13 @@ def _decode(value: bytes) -> pa.RecordBatch:
     if any(width not in WIDTHS for _, width in narrow):
         raise FeedError("a block is damaged: a column has a width that there is not")
     reader = _BlockReader(value, narrow_end)
-    incarnations, lowest, consumers = (reader.numbers(8, count) for count in (queues, queues, ids))
+    incarnations, origins, consumers = (reader.numbers(8, count) for count in (queues, queues, ids))
     told = {
         name: reader.numbers(width, sized if name == "bytes" else rows, base)
         for (base, width), name in zip(narrow, (*COLUMNS, "bytes"), strict=True)
     }
     said = reader.texts(queues + texts)
-    return _batch(said, queues, (life, number, left_out), told, incarnations, lowest, consumers)
+    return _batch(said, queues, (life, number, left_out), told, incarnations, origins, consumers)
 
 
 class _BlockReader:
@@ -273,7 +273,7 @@ def _batch(
     block: tuple[int, int, int],
     told: dict[str, pa.Array],
     incarnations: pa.Array,
-    lowest: pa.Array,
+    origins: pa.Array,
     consumers: pa.Array,
 ) -> pa.RecordBatch:
     """The rows of a block as all readers see them.
@@ -282,7 +282,7 @@ def _batch(
         said: The names of queues, then texts.
         block: Its life, its number, and what was left out.
         told: Its columns.
-        incarnations, lowest: Of queues, the latter what numbers of messages are counted from.
+        incarnations, origins: Of queues, the latter what numbers of messages are counted from.
         consumers: Their ids.
 
     Raises:
@@ -309,7 +309,7 @@ def _batch(
     why = pa.array([REASONS.get(each) for each in range(256)], pa.string()).take(told["reason"])
     of_all = pa.repeat(pa.scalar(0, pa.int64()), rows)
     none = pa.scalar(None, pa.int64())
-    first = pc.add(lowest.take(queue), told["first"])
+    first = pc.add(origins.take(queue), told["first"])
     count = pc.if_else(pc.is_null(queue), none, told["count"])
     step = pc.if_else(pc.is_null(queue), none, told["step"])
     _check_runs(first, count, step)

@@ -203,6 +203,8 @@ class Fifo:
             self.enqueue(command)
             return DONE, NO_EFFECTS
         assert isinstance(command, Encoded), "an entry has messages or commands"
+        if self.feed is not None:
+            self.feed.note_time()
         reply = apply_commands(self, meta, command)
         return reply, self._effects()
 
@@ -609,6 +611,8 @@ class Fifo:
         ready = self.ready
         service = self.service
         expiring = self.sizes.expiring > 0
+        if self.feed is not None:
+            self.feed.note_time()
         for _ in range(self.hand_out_max if most == 0 else most):
             if ready.count == 0:
                 return
