@@ -60,9 +60,7 @@ WARMUP_SECONDS = 1.0
 MARGIN_SECONDS = 0.3
 """At either end of a run nothing is counted."""
 WATCH_SECONDS = 5.0
-OVERVIEW = (
-    "/api/overview?lengths_age=60&lengths_incr=5&msg_rates_age=60&msg_rates_incr=5"
-)
+OVERVIEW = "/api/overview?lengths_age=60&lengths_incr=5&msg_rates_age=60&msg_rates_incr=5"
 START_SECONDS_MAX = 60.0
 """A start under valgrind takes many times longer than another one."""
 
@@ -213,9 +211,7 @@ def main() -> int:
             for build in words.builds:
                 name, _, python = build.partition("=")
                 watched = name in words.watch
-                target = Target(
-                    name, python, Path(folder), nodes=words.nodes, watched=watched
-                )
+                target = Target(name, python, Path(folder), nodes=words.nodes, watched=watched)
                 targets.append(target)
                 if name in words.feed:
                     targets[-1].tell()

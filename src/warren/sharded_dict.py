@@ -62,6 +62,11 @@ class ShardedDict(Generic[Key, Value]):
         for shard in self._shards:
             yield list(shard.values())
 
+    def key_lots(self) -> Iterator[list[Key]]:
+        """All keys, in lots as those of `lots`."""
+        for shard in self._shards:
+            yield list(shard)
+
     def keys(self) -> list[Key]:
         """All keys."""
         found: list[Key] = []

@@ -30,7 +30,7 @@ QUEUES = 60
 STEPS = 4
 """Looks at the clock within one slice."""
 LOOKS_MAX = STEPS + 3
-"""In one round: of a slice, and two of what is in line next or comes anew, which goes away again."""
+"""In one round: those of a slice, and of what begins it and ends it."""
 
 
 class Looks:
@@ -70,8 +70,9 @@ async def looking() -> AsyncIterator[tuple[Pace, Looks]]:
 
 
 async def work(parts: int, steps: int) -> int:
-    """Something of many parts, of which each is cut into slices by itself."""
+    """Something of many parts, of which each is cut into slices by itself; a request begins so."""
     done = 0
+    await give_way()
     for _ in range(parts):
         slices = Slices()
         for _ in range(steps):
@@ -161,9 +162,16 @@ def test_lists_that_are_asked_for_at_once_share_the_slices_of_the_loop(
 ) -> None:
     async def run() -> None:
         async with looking() as (_, looks):
-            pages = [details.queue_page(service, LOCAL, count=QUEUES) for _ in range(4)]
-            lengths = queue_sorting.queue_lengths(service, LOCAL, column="messages")
-            *found, told = await asyncio.gather(*pages, lengths)
+
+            async def page() -> details.QueuePage:
+                await give_way()
+                return await details.queue_page(service, LOCAL, count=QUEUES)
+
+            async def lengths() -> queue_sorting.QueueLengths:
+                await give_way()
+                return await queue_sorting.queue_lengths(service, LOCAL, column="messages")
+
+            *found, told = await asyncio.gather(*(page() for _ in range(4)), lengths())
             assert [len(page.items) for page in found] == [QUEUES] * 4
             assert len(told.names) == QUEUES
             # Each row of a page is a step of three parts of the work at least.
