@@ -94,9 +94,8 @@ class Target:
             words += ["--bind", HOST, "--port", str(port), "--cluster-port", str(cluster_port)]
             words += ["--secret-file", str(secret), "--log-level", "warning", *join]
             ports = (free_port(), free_port()) if watched else ()
-            if ports:
-                words += ["--management-port", str(ports[0])]
-                words += ["--set", f"prometheus.tcp.port={ports[1]}"]
+            for key, at in (("management", 0), ("prometheus", 1)):
+                words += ["--set", f"{key}.tcp.port={ports[at] if ports else 'none'}"]
             # A neighbour named `warren` would come before the build that is installed.
             command = [*runner, python, "-m", "warren", "server", *words]
             self.processes.append(subprocess.Popen(command, cwd=folder))
