@@ -42,10 +42,9 @@ class Pace:
         clock: Tells seconds that pass steadily.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self) -> None:
         self.messages_wait: Callable[[], bool] = no_messages
         self.clock: Callable[[], float] = time.perf_counter
-        self._loop = loop
         self._line: deque[asyncio.Future[None]] = deque()
         self._planned = False
         """Whether the next in line is going to be called."""
@@ -63,26 +62,27 @@ class Pace:
         Each slice comes in a round of the loop of its own, and sockets are read before. If they
         have brought anything, the node's turn is planned for the same round: that comes first.
         """
-        place = self._loop.create_future()
+        loop = asyncio.get_running_loop()
+        place = loop.create_future()
         self._line.append(place)
-        self._plan()
+        self._plan(loop)
         await place
         since = now = self.clock()
         while self.messages_wait() and now - since < WAIT_SECONDS_MAX:
-            place = self._loop.create_future()
+            place = loop.create_future()
             self._line.appendleft(place)
-            self._plan()
+            self._plan(loop)
             await place
             now = self.clock()
         self._until = now + SLICE_SECONDS
 
-    def _plan(self) -> None:
+    def _plan(self, loop: asyncio.AbstractEventLoop) -> None:
         if not self._planned:
             self._planned = True
             # The loop reads sockets before it calls this.
-            self._loop.call_soon(self._call_next)
+            loop.call_soon(self._call_next, loop)
 
-    def _call_next(self) -> None:
+    def _call_next(self, loop: asyncio.AbstractEventLoop) -> None:
         """Give a slice to the next in line, which begins in the next round."""
         self._planned = False
         while self._line:
@@ -91,7 +91,7 @@ class Pace:
                 place.set_result(None)
                 break
         if self._line:
-            self._plan()
+            self._plan(loop)
 
 
 _paces: WeakKeyDictionary[asyncio.AbstractEventLoop, Pace] = WeakKeyDictionary()
@@ -101,7 +101,7 @@ def pace_of(loop: asyncio.AbstractEventLoop) -> Pace:
     """The pace of all work for operators in a loop."""
     pace = _paces.get(loop)
     if pace is None:
-        pace = _paces[loop] = Pace(loop)
+        pace = _paces[loop] = Pace()
     return pace
 
 
