@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -228,9 +229,12 @@ def steps_of(channel: int, some: list[tuple[str, Shape, int]], random: Random) -
     """The steps of a channel: each of the messages several times, with bodies of their own."""
     steps: list[Step] = []
     for what, shape, count in some:
+        equal = random.random() < 0.5
         for _ in range(count if what == PUBLISH else 1):
             body = b"%d.%d." % (channel, len(steps)) + bytes(random.randrange(BODY_BYTES_MAX))
-            cuts = sorted(random.sample(range(1, len(body)), random.randrange(4)))
+            if equal:
+                body = body.ljust(BODY_BYTES_MAX, b"=")
+            cuts = sorted(random.sample(range(1, len(body)), random.randrange(1 if equal else 4)))
             bounds = zip([0, *cuts], [*cuts, len(body)], strict=True)
             steps.append(Step(what, shape, tuple(body[a:b] for a, b in bounds)))
     return steps
@@ -341,6 +345,59 @@ def test_messages_before_one_that_is_refused_are_taken() -> None:
     (told,) = line.wait(1, spec.ChannelClose)
     assert isinstance(told.method, spec.ChannelClose) and told.method.reply_code == 406
     assert [told.body for told in line.drain("two", channel=2)] == [b"first", b"second"]
+
+
+def equals(channel: int, count: int, body_bytes: int = 10) -> list[bytearray]:
+    """Messages for the queue `one` that are unlike each other in their bodies' bytes alone."""
+    return [
+        bytearray().join(publish_frames(channel, "", "one", b"\x00\x00", [body]))
+        for body in (b"%05d" % number + bytes(body_bytes - 5) for number in range(count))
+    ]
+
+
+def bodies_of(line: Line, channel: int = 1) -> list[int]:
+    """What `equals` numbered the messages with that are in the queue `one`."""
+    return [int(told.body[:5]) for told in line.drain("one", channel=channel)]
+
+
+@pytest.mark.parametrize("at", [-1, 0, 1, 3, 8, 19, 20, 22, 26, 28, 38, 40, 41, 42, 44, 48])
+def test_one_of_many_equal_messages_is_damaged(at: int) -> None:
+    """Those before it are taken, wherever in it the damage is, and nothing behind it."""
+    line = prepare(Pair(alone=True), [CONFIRM, PLAIN])
+    messages = equals(1, 7)
+    messages[4][at] ^= 0x55
+    line.hand(b"".join(messages))
+    line.pair.settle()
+    assert line.of(spec.ConnectionClose, spec.ChannelClose), "it was noticed"
+    other = Line(line.pair.a, channels=CHANNELS)
+    assert bodies_of(other) == [0, 1, 2, 3]
+
+
+def test_equal_messages_of_channels_in_turns() -> None:
+    """Each is of its own channel, whose confirms are its own."""
+    line = prepare(Pair(alone=True), [CONFIRM, CONFIRM])
+    ours, theirs = equals(1, 40), equals(2, 40)
+    stream = b"".join(
+        b"".join((*ours[at : at + 3], *theirs[at : at + 3])) for at in range(0, 40, 3)
+    )
+    line.hand(stream)
+    line.pair.settle()
+    assert line.confirmed(1) == line.confirmed(2) == set(range(1, 41))
+    assert bodies_of(line) == [
+        number for at in range(0, 40, 3) for _ in (1, 2) for number in range(at, min(at + 3, 40))
+    ]
+
+
+@pytest.mark.parametrize("body_bytes", [5, 4_000])
+def test_thousands_of_equal_messages_in_one_read(body_bytes: int) -> None:
+    """However many of them one read has, each comes once, in its order, and is counted."""
+    line = prepare(Pair(alone=True), [CONFIRM, PLAIN])
+    before = line.pair.a.node.traffic.sizes.bytes
+    line.hand(b"".join(equals(1, 1_000, body_bytes)))
+    line.pair.settle(20)
+    assert line.confirmed() == set(range(1, 1_001))
+    assert bodies_of(line) == list(range(1_000))
+    assert line.pair.a.node.traffic.sizes.bytes - before == 1_000 * body_bytes
 
 
 def test_a_life_begins_when_a_message_comes_and_not_with_the_turn_before() -> None:

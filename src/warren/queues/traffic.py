@@ -190,12 +190,12 @@ class MessageSizes:
         self._newest: i64 = 0
         """How many came since another class was; `_counts` does not have them yet."""
 
-    def add(self, size: i64) -> None:
-        """Count a message; neighbours are mostly of one class, for which this takes little."""
-        self.bytes += size
+    def add(self, size: i64, count: i64 = 1) -> None:
+        """Count messages of one size; neighbours are mostly of one class: this takes little."""
+        self.bytes += size * count
         if size <= self._floor or size > self._ceiling:
             self._change(size)
-        self._newest += 1
+        self._newest += count
 
     def by_class(self) -> list[int]:
         """The counts by class of `SIZE_BOUNDS`, and then of those that are larger than all."""

@@ -231,6 +231,8 @@ class ConsumerLink(Link):
         """How often deliveries of such messages failed in queues where they died before."""
         self._prefix: bytes = b""
         self._suffix: bytes = b""
+        """What follows the delivery tag: the bit of a redelivery, and what stays the same."""
+        self._suffix_again: bytes = b""
         self._fetching: bool = False
 
     def delivered(self, delivery: Delivery) -> None:
@@ -360,8 +362,7 @@ class ConsumerLink(Link):
             write_i64_be(out, tag)
             failed = delivery.failed if counted else delivery.failed + self._failed
             again = acquired + failed > 0
-            out.append(1 if again else 0)
-            out.write(self._suffix)
+            out.write(self._suffix_again if again else self._suffix)
             if again and self._shows_counts:
                 frames.write_redelivered(record, content, end, acquired, failed)
             else:
@@ -401,7 +402,8 @@ class ConsumerLink(Link):
         prefix.append(len(self._tag_bytes))
         prefix.write(self._tag_bytes)
         self._prefix = prefix.getvalue()
-        self._suffix = envelope + b"\xce"
+        self._suffix = b"\x00" + envelope + b"\xce"
+        self._suffix_again = b"\x01" + envelope + b"\xce"
 
 
 @trait
