@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 SLICE_SECONDS = 0.0003
 """How long work goes on before the node looks after its clients again."""
-WAIT_SECONDS_MAX = 0.002
+WAIT_SECONDS_MAX = 0.001
 """How long a slice that is next gives way to messages."""
 SORTED_AT_ONCE = 256
 """Things that are sorted in one go: a fraction of a millisecond."""
