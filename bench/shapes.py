@@ -1,7 +1,7 @@
 """What a message costs the broker in the shapes of applications, of two builds in turns.
 
     python -m bench.shapes NAME=PYTHON [NAME=PYTHON ...] [--nodes 1] [--only REGEX]
-                           [--seconds 3] [--runs 3] [--feed NAME]
+                           [--seconds 3] [--runs 3] [--feed NAME] [--watch NAME]
 
 Each PYTHON has a build of Warren installed, and a broker of it is started, of so many nodes, which
 goes on through all runs. A row is one call of the load generator (`bench/peer tools` builds it)
@@ -10,12 +10,15 @@ processes, user and system, in the middle of the run, a message: one that is onl
 half, and one that is only consumed does: compare builds in `steady` and not in `workers`, whose
 publisher runs ahead by as much as a build lets it. Shown is the run with the median of it, and the
 lowest and highest. `--feed` names a build whose broker tells what becomes of messages in an events
-feed.
+feed, and `--watch` one whose broker samples statistics for the HTTP API and for Prometheus, with a
+client that asks every five seconds for what the page of the overview shows, and a scrape as often.
+Without either way in, brokers sample nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import os
 import re
@@ -24,7 +27,9 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -56,6 +61,8 @@ ROWS = {
 WARMUP_SECONDS = 1.0
 MARGIN_SECONDS = 0.3
 """At either end of a run nothing is counted."""
+WATCH_SECONDS = 5.0
+OVERVIEW = "/api/overview?lengths_age=60&lengths_incr=5&msg_rates_age=60&msg_rates_incr=5"
 START_SECONDS_MAX = 60.0
 """A start under valgrind takes many times longer than another one."""
 
@@ -64,13 +71,21 @@ class Target:
     """A broker of one build, run by another program if there is one."""
 
     def __init__(
-        self, name: str, python: str, folder: Path, runner: Sequence[str] = (), nodes: int = 1
+        self,
+        name: str,
+        python: str,
+        folder: Path,
+        runner: Sequence[str] = (),
+        nodes: int = 1,
+        watched: bool = False,
     ) -> None:
         self.name = name
         self.python = python
         self.folder = folder
         self.addresses: list[str] = []
         self.processes: list[subprocess.Popen[bytes]] = []
+        self._over = threading.Event()
+        self._watchers: list[threading.Thread] = []
         secret = folder / f"{name}.secret"
         secret.touch(0o600)
         secret.write_text(secrets.token_hex())
@@ -80,18 +95,39 @@ class Target:
             words = ["--data-dir", str(folder / node), "--node-name", f"{node}@localhost"]
             words += ["--bind", HOST, "--port", str(port), "--cluster-port", str(cluster_port)]
             words += ["--secret-file", str(secret), "--log-level", "warning", *join]
+            ports = (free_port(), free_port()) if watched else ()
+            for key, at in (("management", 0), ("prometheus", 1)):
+                words += ["--set", f"{key}.tcp.port={ports[at] if ports else 'none'}"]
             # A neighbour named `warren` would come before the build that is installed.
             command = [*runner, python, "-m", "warren", "server", *words]
             self.processes.append(subprocess.Popen(command, cwd=folder))
             self._await(port)
             self.addresses.append(f"{HOST}:{port}")
             join = join or ["--join", f"{HOST}:{cluster_port}"]
+            if ports:
+                self._watchers.append(threading.Thread(target=self._watch, args=ports))
+                self._watchers[-1].start()
 
     def tell(self) -> None:
         """Have what becomes of messages told of in a feed, which keeps little of it."""
         command = [self.python, "-m", "warren", "feed", "enable", "--max-bytes", "100000000"]
         folder = self.folder / f"{self.name}0"
         subprocess.run([*command, "--data-dir", str(folder)], cwd=self.folder, check=True)
+
+    def _watch(self, port: int, prometheus_port: int) -> None:
+        """Ask a node for what watches it, until it is to stop."""
+        token = b64encode(b"guest:guest").decode()
+        asked = [
+            (http.client.HTTPConnection(HOST, port, timeout=60), path)
+            for path in (OVERVIEW, "/api/nodes")
+        ]
+        asked.append((http.client.HTTPConnection(HOST, prometheus_port, timeout=60), "/metrics"))
+        while not self._over.wait(WATCH_SECONDS):
+            for connection, path in asked:
+                connection.request("GET", path, headers={"authorization": f"Basic {token}"})
+                answer = connection.getresponse()
+                answer.read()
+                assert answer.status == 200, (path, answer.status)
 
     def _await(self, port: int) -> None:
         until = time.monotonic() + START_SECONDS_MAX
@@ -103,6 +139,9 @@ class Target:
 
     def stop(self) -> None:
         """End the broker, in order."""
+        self._over.set()
+        for watcher in self._watchers:
+            watcher.join()
         for process in self.processes:
             process.terminate()
         for process in self.processes:
@@ -162,6 +201,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--feed", action="append", default=[], metavar="NAME")
+    parser.add_argument("--watch", action="append", default=[], metavar="NAME")
     words = parser.parse_args()
     if not LOADGEN.exists():
         print("bench.shapes: no load generator; `bench/peer tools` builds it", file=sys.stderr)
@@ -171,7 +211,9 @@ def main() -> int:
         try:
             for build in words.builds:
                 name, _, python = build.partition("=")
-                targets.append(Target(name, python, Path(folder), nodes=words.nodes))
+                watched = name in words.watch
+                target = Target(name, python, Path(folder), nodes=words.nodes, watched=watched)
+                targets.append(target)
                 if name in words.feed:
                     targets[-1].tell()
             for row, load in ROWS.items():

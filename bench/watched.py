@@ -1,7 +1,7 @@
 """What it costs a node with many queues and connections to be watched.
 
     python -m bench.watched [--queues 100000] [--connections 10000] [--rate 1000] [--seconds 10]
-                            [--only REGEX] [--peer] [--peer-base 5850] [--pause]
+                            [--warm 50] [--only REGEX] [--peer] [--peer-base 5850] [--pause]
 
 A node of its own has so many durable classic queues and so many connections, each with a channel,
 that do nothing. Ten queues take messages of 256 bytes from one publisher, at the rate, and one
@@ -19,6 +19,8 @@ publisher to consumer. Pages have 100 rows and are asked for ten times a second 
     metrics      `GET /metrics`, once a second at most
     idle         no messages flow: what share of a core the node uses
 
+Before the first row messages flow for `--warm` seconds: a node that has just got 100,000 queues has
+work of its own for half a minute, which writes down what each of them is.
 `--peer` measures RabbitMQ 4.3 beside it, row by row; whichever is not measured stands still
 meanwhile. It lies below `--peer-base`, a number of a port; what an earlier run left there is
 deleted first, which may take many minutes where that had 100,000 queues: name another one then.
@@ -280,8 +282,10 @@ def measure(options: argparse.Namespace, brokers: list[Broker]) -> None:
         flows.append((broker, ours, busy))
     print("| | | answers p50 ms | p99 | max | messages p50 ms | p99 | max | answers | messages |")
     print("|---|---|---|---|---|---|---|---|---|---|")
-    time.sleep(2)
+    time.sleep(options.warm)
     for broker, ours, _ in flows:
+        ours.send("tell")
+        ours.recv()
         ours.send("pause")
         broker.pause()
     wanted = ["nothing", *rows_of(options, brokers[0].ports)]
@@ -390,6 +394,7 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=10_000)
     parser.add_argument("--rate", type=int, default=1_000)
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--warm", type=float, default=50.0)
     parser.add_argument("--only", default="")
     parser.add_argument("--peer", action="store_true")
     parser.add_argument("--peer-base", type=int, default=PEER_BASE)

@@ -53,6 +53,7 @@ def test_it_is_a_dict(kind: str) -> None:
         if turn in (50, SPREAD_FROM, 8 * SPREAD_FROM - 1):
             assert dict(sharded.items()) == plain
             assert set(sharded) == set(sharded.keys()) == set(plain)
+            assert [key for lot in sharded.key_lots() for key in lot] == sharded.keys()
             assert sorted(sharded.values()) == sorted(plain.values())
             if len(plain) < SPREAD_FROM:
                 assert list(sharded.items()) == list(plain.items())

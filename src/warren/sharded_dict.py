@@ -62,6 +62,11 @@ class ShardedDict(Generic[Key, Value]):
         for shard in self._shards:
             yield list(shard.values())
 
+    def key_lots(self) -> Iterator[tuple[Key, ...]]:
+        """All keys, in lots as those of `lots`; Python's collector lets go of one of numbers."""
+        for shard in self._shards:
+            yield tuple(shard)
+
     def keys(self) -> list[Key]:
         """All keys."""
         found: list[Key] = []

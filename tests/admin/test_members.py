@@ -24,7 +24,6 @@ STEP_TURNS = 4
 @pytest.fixture
 def pair(monkeypatch: pytest.MonkeyPatch) -> Pair:
     monkeypatch.setattr(changes, "CHANGES_AT_ONCE_MAX", AT_ONCE)
-    monkeypatch.setattr(slices, "STEPS_AT_ONCE", 1)
     monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
     pair = Pair()
     client = pair.a.client()

@@ -61,7 +61,6 @@ async def until(done: Callable[[], object]) -> None:
 def service(monkeypatch: pytest.MonkeyPatch) -> AdminService:
     """The service of a node with some queues, whose list is made of small parts and slices."""
     monkeypatch.setattr(queues, "PART_ROWS", 10)
-    monkeypatch.setattr(slices, "STEPS_AT_ONCE", 1)
     monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
     pair = Pair(1, alone=True)
     client = pair.a.client()

@@ -24,7 +24,6 @@ QUEUES = 60
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> AdminService:
     """The service of a node with some queues, whose slices are one step each."""
-    monkeypatch.setattr(slices, "STEPS_AT_ONCE", 1)
     monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
     monkeypatch.setattr(slices, "QUEUES_AT_ONCE", 1)
     monkeypatch.setattr(exposition, "PART_ROWS", 1)

@@ -21,7 +21,6 @@ that covered them; see `Runs`.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from typing import Final, final
 
@@ -421,21 +420,21 @@ class Compactor(FileKeeper):
             movable = True
             live: i64 = 0
             sparse = False
-            # No list, which Python's collector would look through.
-            for group_id in array("q", file.groups):
-                extents = file.groups[group_id]
-                pinned = self._pinned(group_id, extents)
-                while not pinned and movable and self._finds_out(group_id, [file]):
-                    yield
+            for lot in file.groups.key_lots():
+                for group_id in lot:
+                    extents = file.groups[group_id]
                     pinned = self._pinned(group_id, extents)
-                if pinned:
-                    # The others are asked for their snapshots all the same.
-                    movable = False
-                    self._pins = True
-                elif movable:
-                    live += self._live_bytes(file, group_id, extents)
-                if self._enough():
-                    yield
+                    while not pinned and movable and self._finds_out(group_id, [file]):
+                        yield
+                        pinned = self._pinned(group_id, extents)
+                    if pinned:
+                        # The others are asked for their snapshots all the same.
+                        movable = False
+                        self._pins = True
+                    elif movable:
+                        live += self._live_bytes(file, group_id, extents)
+                    if self._enough():
+                        yield
             if movable:
                 for group_id in file.drops:
                     if self._drop_needed(group_id, [file]):
@@ -465,16 +464,17 @@ class Compactor(FileKeeper):
         elif best:
             parts: list[CopyPart] = []
             for number in range(len(best)):
-                for group_id in array("q", best[number].groups):
-                    # A group is taken from all files together, in its turn in the first of them.
-                    if not is_in(group_id, best[:number]):
-                        while self._finds_out(group_id, best):
+                for lot in best[number].groups.key_lots():
+                    for group_id in lot:
+                        # A group is taken from all files together, in its turn in the first.
+                        if not is_in(group_id, best[:number]):
+                            while self._finds_out(group_id, best):
+                                yield
+                            if not self._take_parts(group_id, best, parts):
+                                self._due = True
+                                return
+                        if self._enough():
                             yield
-                        if not self._take_parts(group_id, best, parts):
-                            self._due = True
-                            return
-                    if self._enough():
-                        yield
             drops: list[int] = []
             for file in best:
                 for group_id in file.drops:

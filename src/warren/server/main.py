@@ -26,6 +26,7 @@ from warren.admin.control import ControlSocket
 from warren.admin.service.host import OperatorHost
 from warren.admin.service.rows import CertificateFiles, ProcessState
 from warren.admin.service.service import AdminService
+from warren.admin.service.slices import pace_of
 from warren.config.config import CLUSTER_PORT_DEFAULT, SETTINGS, ServerConfig
 from warren.config.identity import begin_life, find_secret
 from warren.errors import (
@@ -161,6 +162,7 @@ class Server(OperatorHost):
         self._farewell = ""
         """Why the node ends, if it is of no more use."""
         self._turns = NodeTurns(loop, self.stop, self._heed_cluster, lambda: self._executor.working)
+        pace_of(loop).messages_wait = self._turns.is_planned
         self._executor = ThreadExecutor(loop, self._turns.after_jobs, self._turns.guarded)
         self._watch = StopWatch(
             lambda: self._executor.ended, STOP_STALL_SECONDS_MAX, self._stop_hung

@@ -122,7 +122,7 @@ async def _items(items: list[Any]) -> AsyncGenerator[bytes, None]:
     slices = Slices()
     for at in range(0, len(items), PART_ITEMS):
         yield (b"," if at else b"") + encoded(items[at : at + PART_ITEMS])[1:-1]
-        await slices.next_part()
+        await slices.breathe()
 
 
 async def gathered(parts: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

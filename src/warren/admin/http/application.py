@@ -21,6 +21,7 @@ from warren.admin.http.resources.catalogue import RESOURCES
 from warren.admin.http.same_site import check_same_site, parsed_query
 from warren.admin.service.caller import NO_VHOST
 from warren.admin.service.service import AdminService
+from warren.admin.service.slices import give_way
 from warren.errors import NOT_FOUND, Refusal
 
 log = logging.getLogger("warren")
@@ -55,6 +56,8 @@ class Application:
         """Answer one request."""
         if scope["type"] != "http":
             return
+        # To find out what is asked for, and by whom, is a part of the work.
+        await give_way()
         path = canonical(scope["raw_path"])
         scope = {**scope, "path": path, "root_path": ""}
         if self._pages.answers(scope):

@@ -36,7 +36,7 @@ async def written(series: Iterable[Series]) -> AsyncGenerator[bytes, None]:
                 else f"{sample} {number(values[row])}\n"
                 for sample, row in zip(names, rows, strict=True)
             ).encode()
-            await slices.next_part()
+            await slices.breathe()
 
 
 def number(value: float) -> str:

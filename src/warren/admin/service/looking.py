@@ -183,7 +183,7 @@ async def _body_has(message: Envelope, text: bytes, slices: Slices) -> bool:
                 return True
             tail = some[len(some) - overlap :] if overlap else b""
             if len(some) >= MATCHED_AT_ONCE:
-                await slices.next_part()
+                await slices.breathe()
     return False
 
 
@@ -404,7 +404,7 @@ async def looked_at(
                 size += int(message.size()) - each.body_bytes + len(each.body)
                 messages.append(each)
             offset += 1
-            await slices.next_part()
+            await slices.breathe()
         if reader.overtaken or len(messages) >= count or size > ANSWER_BYTES:
             break
     found.looked_through()

@@ -85,7 +85,7 @@ class QueueOrder:
         found: list[QueueRecord] = []
         for lot in list(tables.queue_rows.lots):
             found += filter(_shown, queues_of(lot))
-            await slices.next_part()
+            await slices.breathe()
         records: list[QueueRecord] = []
         names: list[QueueName] = []
         async for record in slices.in_order(found, _name):

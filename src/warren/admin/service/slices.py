@@ -1,62 +1,131 @@
-"""Work for operators in slices of time, so that clients do not wait for more than one."""
+"""Work for operators in slices of time, so that clients do not wait for more than one.
+
+All that operators ask for shares one `Pace`: however many ask, and of however many steps an answer
+is made, the loop does one slice of it and then reads its sockets. What waits for a slice stands in
+line. A slice does not begin while messages wait for the node's turn, but for those that have waited
+for theirs `WAIT_SECONDS_MAX`: a node with more messages than it can take still answers operators.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import heapq
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
-SLICE_SECONDS = 0.0005
+SLICE_SECONDS = 0.0003
 """How long work goes on before the node looks after its clients again."""
-STEPS_AT_ONCE = 16
-"""Steps of work between two looks at the clock."""
-SORTED_AT_ONCE = 512
+WAIT_SECONDS_MAX = 0.001
+"""How long a slice that is next gives way to messages."""
+SORTED_AT_ONCE = 256
 """Things that are sorted in one go: a fraction of a millisecond."""
-QUEUES_AT_ONCE = 500
+QUEUES_AT_ONCE = 250
 """Queues that compiled code looks at in one call: some tenths of a millisecond."""
 
 Thing = TypeVar("Thing")
 Shaped = TypeVar("Shaped")
 
 
-async def give_way() -> None:
-    """Let the node read what its clients have sent, and have its turn of that.
+def no_messages() -> bool:
+    """What a loop knows of messages without a node that has its turns in it."""
+    return False
 
-    The loop calls what is to be called soon in the order in which that was said, and reads sockets
-    after. So in the first round sockets are read, and only then is the node's turn asked for: work
-    that went on in the second would come before it, and clients would wait for two slices.
+
+class Pace:
+    """The slices of one loop, one after the other. Belongs to the loop's thread.
+
+    Attributes:
+        messages_wait: Whether messages wait for the node's turn.
+        clock: Tells seconds that pass steadily.
     """
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+
+    def __init__(self) -> None:
+        self.messages_wait: Callable[[], bool] = no_messages
+        self.clock: Callable[[], float] = time.perf_counter
+        self._line: deque[asyncio.Future[None]] = deque()
+        self._planned = False
+        """Whether the next in line is going to be called."""
+        self._until = 0.0
+        """The end of the newest slice. What comes later has none before it has stood in line."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the slice is over."""
+        return self.clock() > self._until
+
+    async def give_way(self) -> None:
+        """Let the node read what its clients have sent, and have its turn of that.
+
+        Each slice comes in a round of the loop of its own, and sockets are read before. If they
+        have brought anything, the node's turn is planned for the same round: that comes first.
+        """
+        loop = asyncio.get_running_loop()
+        place = loop.create_future()
+        self._line.append(place)
+        self._plan(loop)
+        await place
+        since = now = self.clock()
+        while self.messages_wait() and now - since < WAIT_SECONDS_MAX:
+            place = loop.create_future()
+            self._line.appendleft(place)
+            self._plan(loop)
+            await place
+            now = self.clock()
+        self._until = now + SLICE_SECONDS
+
+    def _plan(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._planned:
+            self._planned = True
+            # The loop reads sockets before it calls this.
+            loop.call_soon(self._call_next, loop)
+
+    def _call_next(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give a slice to the next in line, which begins in the next round."""
+        self._planned = False
+        while self._line:
+            place = self._line.popleft()
+            if not place.done():
+                place.set_result(None)
+                break
+        if self._line:
+            self._plan(loop)
+
+
+_paces: WeakKeyDictionary[asyncio.AbstractEventLoop, Pace] = WeakKeyDictionary()
+
+
+def pace_of(loop: asyncio.AbstractEventLoop) -> Pace:
+    """The pace of all work for operators in a loop."""
+    pace = _paces.get(loop)
+    if pace is None:
+        pace = _paces[loop] = Pace()
+    return pace
+
+
+async def give_way() -> None:
+    """Let others go on after a step that is long in itself."""
+    await pace_of(asyncio.get_running_loop()).give_way()
 
 
 class Slices:
     """Work that is cut into slices; to be asked after each step of it."""
 
     def __init__(self) -> None:
-        self._steps = 0
-        self._until = time.perf_counter() + SLICE_SECONDS
+        self._pace = pace_of(asyncio.get_running_loop())
 
     async def breathe(self) -> None:
         """Let others go on if a slice is over."""
-        self._steps += 1
-        if self._steps % STEPS_AT_ONCE == 0 and time.perf_counter() > self._until:
-            await give_way()
-            self._until = time.perf_counter() + SLICE_SECONDS
-
-    async def next_part(self) -> None:
-        """The same after a step that is long in itself: the clock is looked at each time."""
-        if time.perf_counter() > self._until:
-            await give_way()
-            self._until = time.perf_counter() + SLICE_SECONDS
+        if self._pace.over:
+            await self._pace.give_way()
 
     async def stretches(self, count: int) -> AsyncIterator[tuple[int, int]]:
         """Parts of so many queues, each by its first index and the one after its last."""
         for at in range(0, count, QUEUES_AT_ONCE):
             yield at, at + QUEUES_AT_ONCE
-            await self.next_part()
+            await self.breathe()
 
     async def in_order(
         self, things: Sequence[Thing], key: Callable[[Thing], Any], reverse: bool = False
@@ -65,7 +134,7 @@ class Slices:
         parts: list[list[Thing]] = []
         for at in range(0, len(things), SORTED_AT_ONCE):
             parts.append(sorted(things[at : at + SORTED_AT_ONCE], key=key, reverse=reverse))
-            await self.next_part()
+            await self.breathe()
         for thing in heapq.merge(*parts, key=key, reverse=reverse):
             yield thing
             await self.breathe()

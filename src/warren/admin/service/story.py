@@ -172,7 +172,7 @@ async def _standing(queue: FifoQueue, number: int) -> tuple[State, int, Run]:
     if queue.has(number):
         live = queue.gather_unconsumed()
         while not live.go_on():
-            await slices.next_part()
+            await slices.breathe()
         at = live.runs.find(number)
         if at < live.runs.size and live.runs.first(at) <= number:
             return "waiting", 0, Run(number, number, 1)

@@ -112,7 +112,7 @@ async def shown(messages: list[SeenMessage], document: dict[str, Any]) -> list[d
                 "payload_encoding": as_what,
             }
         )
-        await slices.next_part()
+        await slices.breathe()
     return rows
 
 

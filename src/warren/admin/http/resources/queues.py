@@ -325,7 +325,7 @@ async def get(asked: HttpRequest) -> HttpAnswer:
     rows = []
     for each in taken:
         rows.append(_message(each, encoding == "base64", most))
-        await slices.next_part()
+        await slices.breathe()
     return ok(rows)
 
 

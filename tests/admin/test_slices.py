@@ -1,0 +1,181 @@
+"""All that operators ask for at once has one slice of each round of the loop, behind messages.
+
+No time decides here: the clock goes on by so much with each look, and each step of the work looks
+at it once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.admin.host import service_of
+from tests.node.pair import Pair
+from warren.admin.service import details, queue_sorting
+from warren.admin.service.caller import LOCAL
+from warren.admin.service.service import AdminService
+from warren.admin.service.slices import (
+    SLICE_SECONDS,
+    WAIT_SECONDS_MAX,
+    Pace,
+    Slices,
+    give_way,
+    pace_of,
+)
+
+QUEUES = 60
+STEPS = 4
+"""Looks at the clock within one slice."""
+LOOKS_MAX = STEPS + 3
+"""In one round: those of a slice, and of what begins it and ends it."""
+
+
+class Looks:
+    """A clock that goes on with each look; how many there are in each round of the loop.
+
+    Attributes:
+        count: Looks so far.
+        rounds: Of each round that is over, the looks within it.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.rounds: list[int] = []
+
+    def tell(self) -> float:
+        """Seconds that pass with looks."""
+        self.count += 1
+        return self.count * SLICE_SECONDS / STEPS
+
+    async def count_rounds(self) -> None:
+        """See each round of the loop."""
+        while True:
+            before = self.count
+            await asyncio.sleep(0)
+            self.rounds.append(self.count - before)
+
+
+@contextlib.asynccontextmanager
+async def looking() -> AsyncIterator[tuple[Pace, Looks]]:
+    """The pace of the loop with a clock of looks."""
+    looks = Looks()
+    pace = pace_of(asyncio.get_running_loop())
+    pace.clock = looks.tell
+    counting = asyncio.create_task(looks.count_rounds())
+    yield pace, looks
+    counting.cancel()
+
+
+async def work(parts: int, steps: int) -> int:
+    """Something of many parts, of which each is cut into slices by itself; a request begins so."""
+    done = 0
+    await give_way()
+    for _ in range(parts):
+        slices = Slices()
+        for _ in range(steps):
+            done += 1
+            await slices.breathe()
+    return done
+
+
+def test_what_is_done_at_once_shares_the_slices_of_the_loop() -> None:
+    async def run() -> None:
+        async with looking() as (_, looks):
+            assert await asyncio.gather(*(work(20, 2) for _ in range(8))) == [40] * 8
+            assert looks.count >= 320
+            assert max(looks.rounds) <= LOOKS_MAX
+
+    asyncio.run(run())
+
+
+def test_all_have_their_slice_in_turn() -> None:
+    async def run() -> None:
+        order: list[int] = []
+
+        async def one(number: int) -> None:
+            for _ in range(5):
+                await give_way()
+                order.append(number)
+
+        await asyncio.gather(*(one(number) for number in range(3)))
+        assert order == [0, 1, 2] * 5
+
+    asyncio.run(run())
+
+
+def test_who_goes_away_in_line_holds_up_nobody() -> None:
+    async def run() -> None:
+        tasks = [asyncio.create_task(work(5, 5)) for _ in range(6)]
+        await asyncio.sleep(0)
+        for task in tasks[::2]:
+            task.cancel()
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert found[1::2] == [25] * 3
+        assert all(isinstance(each, asyncio.CancelledError) for each in found[::2])
+
+    asyncio.run(run())
+
+
+def test_messages_that_wait_come_first() -> None:
+    async def run() -> None:
+        async with looking() as (pace, _):
+            waiting = True
+            pace.messages_wait = lambda: waiting
+            pace.clock = lambda: 1.0
+            task = asyncio.create_task(work(1, 1))
+            for _ in range(50):
+                await asyncio.sleep(0)
+            assert not task.done()
+            waiting = False
+            assert await task == 1
+
+    asyncio.run(run())
+
+
+def test_a_node_that_never_runs_out_of_messages_still_answers() -> None:
+    async def run() -> None:
+        async with looking() as (pace, looks):
+            pace.messages_wait = lambda: True
+            assert await work(4, 2 * STEPS) == 8 * STEPS
+            waits = WAIT_SECONDS_MAX / SLICE_SECONDS * STEPS
+            assert looks.count > waits
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def service() -> AdminService:
+    """The service of a node with some queues."""
+    pair = Pair(1, alone=True)
+    client = pair.a.client()
+    for number in range(QUEUES):
+        client.declare(f"q{number:02}", kind="classic" if number % 2 else "quorum")
+    pair.until(lambda: len(pair.a.node.queues.vhosts["/"].queues) == QUEUES)
+    return service_of(pair)
+
+
+def test_lists_that_are_asked_for_at_once_share_the_slices_of_the_loop(
+    service: AdminService,
+) -> None:
+    async def run() -> None:
+        async with looking() as (_, looks):
+
+            async def page() -> details.QueuePage:
+                await give_way()
+                return await details.queue_page(service, LOCAL, count=QUEUES)
+
+            async def lengths() -> queue_sorting.QueueLengths:
+                await give_way()
+                return await queue_sorting.queue_lengths(service, LOCAL, column="messages")
+
+            *found, told = await asyncio.gather(*(page() for _ in range(4)), lengths())
+            assert [len(page.items) for page in found] == [QUEUES] * 4
+            assert len(told.names) == QUEUES
+            # Each row of a page is a step of three parts of the work at least.
+            assert looks.count >= 4 * 3 * QUEUES
+            assert max(looks.rounds) <= LOOKS_MAX
+
+    asyncio.run(run())
