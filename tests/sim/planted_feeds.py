@@ -54,7 +54,7 @@ def acked_when_rejected() -> Undo:
     """What a consumer wants gone is told to be acked."""
 
     def rejected(self: Any, consumer: int, lists: Any) -> None:
-        self._tell_lists(self._run(ACKED), lists, consumer, NO_REASON, "")
+        self._tell_now(self._run(ACKED), lists, consumer, NO_REASON, "")
 
     return replace(QueueFeed, "rejected", rejected)
 
