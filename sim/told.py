@@ -231,6 +231,7 @@ def add_feed(world: Stage, clients: list[Client], kind: str) -> Feed:
     """A feed whose queue is of a kind, and clients that have to do with it."""
     feed = Feed(world, kind)
     world.checkers.append(feed.checker)
+    # Named twice it acts twice as often, so that blocks do not pile up.
     clients += [_client(world, "e0", Listener(world, "e0.1", 1, feed))] * 2
     clients.append(_client(world, "e1", Switch(world, "e1.1", 1, feed)))
     return feed

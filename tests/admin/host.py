@@ -112,6 +112,16 @@ def service_of(pair: Pair, name: str = "a") -> AdminService:
     return AdminService(pair.stations[name].node, Host(pair))
 
 
+def service_with_queues(count: int) -> AdminService:
+    """The service of a node that is alone and has so many queues, `q00` on, of two types in turn."""
+    pair = Pair(1, alone=True)
+    client = pair.a.client()
+    for number in range(count):
+        client.declare(f"q{number:02}", kind="classic" if number % 2 else "quorum")
+    pair.until(lambda: len(pair.a.node.queues.vhosts["/"].queues) == count)
+    return service_of(pair)
+
+
 def answered(pair: Pair, asked: Callable[[], Awaitable[Answer]]) -> Answer:
     """The answer of an operation, with the cluster at work meanwhile."""
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.admin.host import service_of
+from tests.admin.host import service_of, service_with_queues
 from tests.node.pair import Pair
 from warren.admin.control import FAILED, UNKNOWN_REQUEST, UNREAD_BYTES_MAX, ControlSocket
 from warren.admin.service import queues, slices
@@ -62,12 +62,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> AdminService:
     """The service of a node with some queues, whose list is made of small parts and slices."""
     monkeypatch.setattr(queues, "PART_ROWS", 10)
     monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
-    pair = Pair(1, alone=True)
-    client = pair.a.client()
-    for number in range(QUEUES):
-        client.declare(f"q{number:02}", kind="classic" if number % 2 else "quorum")
-    pair.until(lambda: len(pair.a.node.queues.vhosts["/"].queues) == QUEUES)
-    return service_of(pair)
+    return service_with_queues(QUEUES)
 
 
 def test_clients_are_served_between_slices(service: AdminService) -> None:

@@ -12,8 +12,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.admin.host import service_of
-from tests.node.pair import Pair
+from tests.admin.host import service_with_queues
 from warren.admin.service import details, queue_sorting
 from warren.admin.service.caller import LOCAL
 from warren.admin.service.service import AdminService
@@ -149,12 +148,7 @@ def test_a_node_that_never_runs_out_of_messages_still_answers() -> None:
 @pytest.fixture
 def service() -> AdminService:
     """The service of a node with some queues."""
-    pair = Pair(1, alone=True)
-    client = pair.a.client()
-    for number in range(QUEUES):
-        client.declare(f"q{number:02}", kind="classic" if number % 2 else "quorum")
-    pair.until(lambda: len(pair.a.node.queues.vhosts["/"].queues) == QUEUES)
-    return service_of(pair)
+    return service_with_queues(QUEUES)
 
 
 def test_lists_that_are_asked_for_at_once_share_the_slices_of_the_loop(

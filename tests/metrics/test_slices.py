@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.admin.host import service_of
+from tests.admin.host import service_with_queues
 from tests.metrics.exposition import families
-from tests.node.pair import Pair
 from warren.admin.metrics import exposition
 from warren.admin.metrics.exposition import written
 from warren.admin.service import slices
@@ -27,12 +26,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> AdminService:
     monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
     monkeypatch.setattr(slices, "QUEUES_AT_ONCE", 1)
     monkeypatch.setattr(exposition, "PART_ROWS", 1)
-    pair = Pair(1, alone=True)
-    client = pair.a.client()
-    for number in range(QUEUES):
-        client.declare(f"q{number:02}", kind="classic" if number % 2 else "quorum")
-    pair.until(lambda: len(pair.a.node.queues.vhosts["/"].queues) == QUEUES)
-    return service_of(pair)
+    return service_with_queues(QUEUES)
 
 
 async def turns_during(work: Awaitable[object]) -> int:
