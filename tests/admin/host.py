@@ -113,7 +113,7 @@ def service_of(pair: Pair, name: str = "a") -> AdminService:
 
 
 def service_with_queues(count: int) -> AdminService:
-    """The service of a node that is alone and has so many queues, `q00` on, of two types in turn."""
+    """The service of a node that is alone and has so many queues, of two types in turn."""
     pair = Pair(1, alone=True)
     client = pair.a.client()
     for number in range(count):
