@@ -1,7 +1,8 @@
 """What it costs a node with many queues and connections to be watched.
 
     python -m bench.watched [--queues 100000] [--connections 10000] [--rate 1000] [--seconds 10]
-                            [--warm 50] [--only REGEX] [--peer] [--peer-base 5850] [--pause]
+                            [--warm 50] [--turns 1] [--only REGEX] [--peer] [--peer-base 5850]
+                            [--pause]
 
 A node of its own has so many durable classic queues and so many connections, each with a channel,
 that do nothing. Ten queues take messages of 256 bytes from one publisher, at the rate, and one
@@ -19,7 +20,8 @@ publisher to consumer. Pages have 100 rows and are asked for ten times a second 
     metrics      `GET /metrics`, once a second at most
     idle         no messages flow: what share of a core the node uses
 
-Before the first row messages flow for `--warm` seconds: a node that has just got 100,000 queues has
+With `--turns` all rows are measured so often, one after the other, and medians are shown behind
+those of each turn. Before the first row messages flow for `--warm` seconds: a node that has just got 100,000 queues has
 work of its own for half a minute, which writes down what each of them is.
 `--peer` measures RabbitMQ 4.3 beside it, row by row; whichever is not measured stands still
 meanwhile. It lies below `--peer-base`, a number of a port; what an earlier run left there is
@@ -39,6 +41,7 @@ import os
 import re
 import resource
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -62,6 +65,10 @@ PEER_BASE = 5850
 AT_ONCE = 50
 """Connections that are opened at a time."""
 TICK = os.sysconf("SC_CLK_TCK")
+HEAD = (
+    "| | | answers p50 ms | p99 | max | messages p50 ms | p99 | max | answers | messages |\n"
+    "|---|---|---|---|---|---|---|---|---|---|"
+)
 
 
 def free_port() -> int:
@@ -197,12 +204,29 @@ def asked(watcher: Watcher, paths: list[str], seconds: float, every: float) -> l
     return took
 
 
-def row(name: str, broker: str, answers: list[float], messages: list[float]) -> str:
-    cells = [name, broker]
-    for values in (answers, messages):
-        for share in (0.5, 0.99, 1.0):
-            cells.append(f"{1_000 * rank(values, share):.1f}" if values else "-")
-    return "| " + " | ".join([*cells, str(len(answers)), str(len(messages))]) + " |"
+Figures = list[float]
+"""Of one turn: p50, p99 and the most of answers and of messages in ms, and how many there were."""
+
+
+def figures_of(answers: list[float], messages: list[float]) -> Figures:
+    """What one turn of a row has come to; no answers took no time."""
+    return [
+        *(
+            1_000 * rank(values, share) if values else 0.0
+            for values in (answers, messages)
+            for share in (0.5, 0.99, 1.0)
+        ),
+        len(answers),
+        len(messages),
+    ]
+
+
+def row(name: str, broker: str, figures: Figures) -> str:
+    *times, answers, messages = figures
+    cells = [f"{each:.1f}" for each in times]
+    if not answers:
+        cells[:3] = "---"
+    return f"| {' | '.join([name, broker, *cells])} | {answers:.0f} | {messages:.0f} |"
 
 
 class Broker:
@@ -280,18 +304,17 @@ def measure(options: argparse.Namespace, brokers: list[Broker]) -> None:
         busy = multiprocessing.Process(target=traffic, args=(broker.ports[0], options.rate, theirs))
         busy.start()
         flows.append((broker, ours, busy))
-    print("| | | answers p50 ms | p99 | max | messages p50 ms | p99 | max | answers | messages |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print(HEAD)
     time.sleep(options.warm)
     for broker, ours, _ in flows:
         ours.send("tell")
         ours.recv()
         ours.send("pause")
         broker.pause()
-    wanted = ["nothing", *rows_of(options, brokers[0].ports)]
-    for name in wanted:
-        if options.only and not re.search(options.only, name):
-            continue
+    every = ["nothing", *rows_of(options, brokers[0].ports)]
+    wanted = [name for name in every if re.search(options.only, name)]
+    turns: dict[tuple[str, str], list[Figures]] = {}
+    for name in wanted * options.turns:
         for broker, ours, _ in flows:
             broker.go_on()
             ours.send("go on")
@@ -309,9 +332,16 @@ def measure(options: argparse.Namespace, brokers: list[Broker]) -> None:
                 ours.recv()
                 answers = asked(watcher, paths, options.seconds, every)
             ours.send("tell")
-            print(row(name, broker.name, answers, ours.recv()), flush=True)
+            figures = figures_of(answers, ours.recv())
+            print(row(name, broker.name, figures), flush=True)
+            turns.setdefault((name, broker.name), []).append(figures)
             ours.send("pause")
             broker.pause()
+    if options.turns > 1:
+        print(f"\nMedians of {options.turns} turns:\n\n{HEAD}")
+        for (name, broker_name), several in turns.items():
+            medians = [statistics.median(each) for each in zip(*several, strict=True)]
+            print(row(name, broker_name, medians), flush=True)
     for broker, ours, busy in flows:
         broker.go_on()
         ours.send("end")
@@ -395,6 +425,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=1_000)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--warm", type=float, default=50.0)
+    parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--peer", action="store_true")
     parser.add_argument("--peer-base", type=int, default=PEER_BASE)

@@ -56,7 +56,7 @@ INPUT_SHARE_BYTES_MIN: Final = 8_192
 INPUT_ALONE_BYTES: Final = 4_194_304
 
 #: Connections whose timers one turn looks at; each costs about a microsecond a channel.
-TURN_CONNECTIONS_MAX: Final = 512
+TURN_CONNECTIONS_MAX: Final = 128
 
 #: Members of groups that one turn tells of a node that came, went or is linked anew, or of a disk
 #: that is slow or prompt: what follows, perhaps an election, costs some microseconds each.

@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
-from tests.admin.host import service_with_queues
-from warren.admin.service import details, queue_sorting
+from tests.admin.host import service_of, service_with_queues
+from tests.node.pair import Pair
+from warren.admin.service import clients, details, queue_sorting
 from warren.admin.service.caller import LOCAL
+from warren.admin.service.rows import ChannelRow
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import (
     SLICE_SECONDS,
@@ -24,6 +27,8 @@ from warren.admin.service.slices import (
     give_way,
     pace_of,
 )
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import method_frame
 
 QUEUES = 60
 STEPS = 4
@@ -170,6 +175,41 @@ def test_lists_that_are_asked_for_at_once_share_the_slices_of_the_loop(
             assert len(told.names) == QUEUES
             # Each row of a page is a step of three parts of the work at least.
             assert looks.count >= 4 * 3 * QUEUES
+            assert max(looks.rounds) <= LOOKS_MAX
+
+    asyncio.run(run())
+
+
+CHANNELS = 300
+
+
+def test_channels_of_one_connection_are_looked_at_in_slices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many a client has, and however many of them fit in an answer."""
+    pair = Pair(1, alone=True)
+    client = pair.a.client()
+    opening = spec.ChannelOpen().encode()
+    for number in range(2, CHANNELS + 1):
+        client.outbox += method_frame(number, opening)
+    pair.until(lambda: len(client.end.channel_numbers()) == CHANNELS)
+    service = service_of(pair)
+
+    async def run() -> None:
+        async with looking() as (pace, looks):
+            row_of = clients.channel_row
+
+            def slow_row(*of: Any) -> ChannelRow:
+                """A row that takes a step."""
+                pace.clock()
+                return row_of(*of)
+
+            monkeypatch.setattr(clients, "channel_row", slow_row)
+            await give_way()
+            page = await clients.channel_page(service, LOCAL, count=CHANNELS)
+            assert {row.number for row in page.items} == set(range(1, CHANNELS + 1))
+            rows = [row async for part in clients.list_channels(service, LOCAL) for row in part]
+            assert len(rows) == CHANNELS and looks.count >= 4 * CHANNELS
             assert max(looks.rounds) <= LOOKS_MAX
 
     asyncio.run(run())

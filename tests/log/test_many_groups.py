@@ -11,6 +11,7 @@ import pytest
 from sim.disk import SimDisk, SimExecutor
 from tests.log.replica import known_runs, pack_lengths
 from warren.log.batch import KIND_MESSAGES, Batch
+from warren.log.compact import ASKED_FACTOR, GROUPS_PER_MS
 from warren.log.config import LogConfig
 from warren.log.files import LogFile
 from warren.log.listener import LogListener, Replayer
@@ -252,3 +253,63 @@ def test_a_round_keeps_the_loop_that_is_small_beside_its_batches(
     log.flush()
     assert executor.brief[:1] == [brief]
     executor.drain()
+
+
+def filled() -> tuple[Log, SimExecutor, Owner]:
+    """A log with a closed file of many groups that lie in no snapshot, looked at by nobody."""
+    log, executor, owner = begun()
+    for group_id in range(1, GROUPS + 1):
+        write(log, group_id, 100)
+    log.flush()
+    executor.drain()
+    for _ in range(8):
+        write(log, GROUPS + 1, 10_000)
+        log.flush()
+        executor.drain()
+    assert log._store.files[0].closed
+    return log, executor, owner
+
+
+def until_rest(log: Log, executor: SimExecutor) -> int:
+    """Go on as turns of the node do, without a tick; how many times."""
+    times = 0
+    while log.has_work:
+        log.go_on()
+        times += 1
+        assert times < 10_000, "it comes to an end"
+    executor.drain()
+    return times
+
+
+def test_a_look_goes_on_in_turns_and_asks_for_some_snapshots_between_two_ticks() -> None:
+    log, executor, owner = filled()
+    now_ms = 10_000
+    while not owner.wanted:
+        # Files get their indexes first.
+        now_ms += 50
+        log.tick(now_ms)
+        executor.drain()
+    assert len(owner.wanted) <= AT_ONCE
+    assert until_rest(log, executor) > 1
+    assert len(owner.wanted) == ASKED_FACTOR * AT_ONCE
+    log.tick(now_ms + 50)
+    until_rest(log, executor)
+    assert set(range(1, GROUPS + 1)) <= set(owner.wanted) and not log.has_work
+
+
+def test_a_look_waits_as_long_as_many_groups_of_the_one_before_say() -> None:
+    log, executor, owner = filled()
+    now_ms = 10_000
+    seen = 0
+    while seen < GROUPS:
+        log.tick(now_ms)
+        until_rest(log, executor)
+        seen = len(owner.wanted)
+        now_ms += 1
+    # A file closes: whatever is known of it is old.
+    log._compactor.rolled(log._store.files[0])
+    pause = GROUPS // GROUPS_PER_MS
+    log.tick(10_000 + pause // 2)
+    assert not log.has_work and len(owner.wanted) == seen
+    log.tick(now_ms + 2 * pause)
+    assert log.has_work and len(owner.wanted) > seen

@@ -12,7 +12,7 @@ A new list of files takes effect with the manifest; until then a rewritten file 
 leftover.
 
 There may be hundreds of thousands of groups in a file, so all of them are never looked at in one
-go: a look goes on with the next tick. What it has seen of a group in a closed file stays true until
+go: a look goes on with the next turn. What it has seen of a group in a closed file stays true until
 it ends, or errs on the safe side: what lives there only gets less, and where a group is deleted or
 reset meanwhile, nothing lived in the file if that should not become durable. What a rewrite takes
 along is looked at once more, and what is known of a group's messages does not outlive the snapshot
@@ -47,6 +47,14 @@ GAIN_SHARE: Final = 64
 
 UNCHANGED_FACTOR: Final = 12
 """Where nothing is written, the log is looked through this much less often."""
+
+GROUPS_PER_MS: Final = 10
+"""No look begins sooner than that many groups, which the one before looked at, take: some hundredth
+of a core looks at files, however many groups they have."""
+
+ASKED_FACTOR: Final = 8
+"""So many times `groups_at_once` are asked for a snapshot between two ticks, which all are written:
+what clients have to wait for on the disk comes first."""
 
 SMALL_FILES_MAX: Final = 4
 """This many small neighbours are merged even if nothing in them is dead."""
@@ -195,6 +203,10 @@ class Compactor(FileKeeper):
         """Likewise, what is left to do when files have left the log."""
         self._seen: i64 = 0
         """Groups looked at in this part."""
+        self._looked_groups: i64 = 0
+        """Groups looked at in the newest look."""
+        self._asked: i64 = 0
+        """Groups asked for a snapshot since the newest tick."""
         self._known: dict[int, Runs] = {}
         """What is live, of groups that the look under way has come to. Forgotten in parts, too."""
         self._pins = False
@@ -213,29 +225,47 @@ class Compactor(FileKeeper):
     def cancel(self) -> None:
         """Let a rewrite under way end soon, without effect; no other begins."""
         while self._leaving is not None:
-            self._leave()
+            self.go_on()
         self._looking = None
         self._busy = True
         if self._copier is not None:
             self._copier.cancelled = True
 
-    def tick(self, now_ms: i64) -> None:
-        """Go on with what waits, or look for something to do."""
-        if self._known and self._looking is None:
+    @property
+    def has_work(self) -> bool:
+        """Whether there is something to go on with before the next tick."""
+        if self.store.failure is not None:
+            return False
+        if self._leaving is not None:
+            return True
+        if self._looking is None:
+            return len(self._known) > 0
+        return not self._busy and self._asked < ASKED_FACTOR * self.store.config.groups_at_once
+
+    def go_on(self) -> None:
+        """Do the next part of what one turn does not all of, if `has_work`."""
+        self._seen = 0
+        if self._leaving is not None:
+            if next(self._leaving, self) is self:
+                self._leaving = None
+        elif self._looking is not None:
+            if next(self._looking, self) is self:
+                self._looking = None
+        else:
             for _ in range(min(len(self._known), self.store.config.groups_at_once)):
                 self._known.popitem()
+
+    def tick(self, now_ms: i64) -> None:
+        """Go on with what waits, or look for something to do."""
+        self._asked = 0
         if self._waiting:
             self._commit()
-        if self._leaving is not None and self.store.failure is None:
-            self._leave()
-        if self._busy or self.store.failure is not None:
+        if self.has_work:
+            self.go_on()
+            return
+        if self._busy or self._looking is not None or self.store.failure is not None:
             return
         self._now_ms = now_ms
-        if self._looking is not None:
-            self._look()
-            return
-        if self._known:
-            return
         for file in self.store.files:
             if now_ms < self._sidecars_after_ms:
                 break
@@ -243,34 +273,24 @@ class Compactor(FileKeeper):
                 self._busy = True
                 self.store.executor.submit("compact", SidecarJob(self, file))
                 return
-        interval = self.store.config.compact_interval_ms
+        pause = self._looked_groups // GROUPS_PER_MS
+        interval = max(self.store.config.compact_interval_ms, pause)
         if not self._pins and self._looked_at_round == self.store.rounds:
             # Nothing was settled since, or it was by a commit that other members told of.
             interval *= UNCHANGED_FACTOR
-        if self._due or now_ms - self._looked_ms >= interval or now_ms < self._looked_ms:
+        wanted = pause if self._due else interval
+        if now_ms - self._looked_ms >= wanted or now_ms < self._looked_ms:
             self._due = False
             self._pins = False
             self._looked_ms = now_ms
             self._looked_at_round = self.store.rounds
+            self._looked_groups = 0
             self._looking = self._survey()
-            self._look()
-
-    def _look(self) -> None:
-        """Do the next part of a look."""
-        assert self._looking is not None
-        self._seen = 0
-        if next(self._looking, self) is self:
-            self._looking = None
-
-    def _leave(self) -> None:
-        """Do the next part of what is left to do when files have left the log."""
-        assert self._leaving is not None
-        self._seen = 0
-        if next(self._leaving, self) is self:
-            self._leaving = None
+            self.go_on()
 
     def _enough(self) -> bool:
         """Whether this part ends with the group now looked at."""
+        self._looked_groups += 1
         self._seen += 1
         return self._seen >= self.store.config.groups_at_once
 
@@ -292,6 +312,7 @@ class Compactor(FileKeeper):
         if group is None or not extents.has_entries_behind(group.snapshot_index):
             return False
         if not group.incomplete:
+            self._asked += 1
             self.store.listener.snapshot_wanted(group_id)
         return True
 
@@ -593,7 +614,7 @@ class Compactor(FileKeeper):
         store.published(job.manifest)
         store.files = self._files_after()
         self._leaving = self._let_go()
-        self._leave()
+        self.go_on()
 
     def _let_go(self) -> Iterator[None]:
         """Have no group find anything in files that have left the log, and close those."""

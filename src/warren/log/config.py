@@ -23,7 +23,7 @@ class LogConfig:
         compact_interval_ms: Least time between two looks for files to rewrite or delete.
         space_interval_ms: Least time between two looks at the disk's free space.
         extent_bytes_max: Bytes that looking for one batch may have to read.
-        groups_at_once: Groups of closed files that one tick looks at.
+        groups_at_once: Groups of closed files that one turn looks at.
         round_bytes_max: Size at which one gathered write takes no further batch.
         waiting_bytes_max: More than this not durable yet, and the disk counts as behind.
         pinned_bytes_max: Written while a peer that does not get on keeps entries from going.
@@ -45,7 +45,7 @@ class LogConfig:
         pinned_bytes_max: int = 512 * MEBIBYTE,
         salt: int = 0,
         read_cache_bytes: int = 0,
-        groups_at_once: int = 512,
+        groups_at_once: int = 64,
     ) -> None:
         assert wal_max_size_bytes > 0 and reserve_bytes > 0 and extent_bytes_max > 0
         assert groups_at_once > 0

@@ -198,6 +198,15 @@ class Log:
         self._writer().tick(now_ms)
         self._compactor.tick(now_ms)
 
+    @property
+    def has_work(self) -> bool:
+        """Whether there is something to go on with before the next tick."""
+        return self._compactor.has_work
+
+    def go_on(self) -> None:
+        """Do the next part of what one turn does not all of, if `has_work`."""
+        self._compactor.go_on()
+
     def wind_down(self) -> None:
         """Begin no more background work, and cut short what is under way; before `close`."""
         self._compactor.cancel()

@@ -405,6 +405,8 @@ class Node(Loop):
             self._tick_connections()
         if self._pulses_due:
             self._pulse()
+        if self.log.has_work:
+            self.log.go_on()
         if self._appended_urgent:
             self._flush_log()
             # A brief write may be durable already: what it brought goes out in this turn.
@@ -439,6 +441,19 @@ class Node(Loop):
             or self._appended_urgent
             or self.timers.more
             or self.cluster.has_work
+            or self.log.has_work
+        )
+
+    def messages_wait(self) -> bool:
+        """Whether the next turn has something of clients to pass on, and not the node's own only."""
+        return (
+            self.inputs > 0
+            or len(self._dirty_queues) > 0
+            or len(self._going_on) > 0
+            or len(self._spent_outputs) > 0
+            or len(self._dirty_outputs) > 0
+            or len(self._confirming) > 0
+            or self._appended_urgent
         )
 
     def _share_input(self) -> None:

@@ -65,8 +65,8 @@ class ClientConnection:
         """The numbers of its channels."""
 
     @abstractmethod
-    def channel_facts(self) -> list[ChannelFacts]:
-        """What they are told of its channels, and of the consumers there."""
+    def channel_facts(self, number: int) -> ChannelFacts | None:
+        """What they are told of a channel and the consumers there; None if there is none."""
 
 
 @trait

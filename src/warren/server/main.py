@@ -162,7 +162,7 @@ class Server(OperatorHost):
         self._farewell = ""
         """Why the node ends, if it is of no more use."""
         self._turns = NodeTurns(loop, self.stop, self._heed_cluster, lambda: self._executor.working)
-        pace_of(loop).messages_wait = self._turns.is_planned
+        pace_of(loop).messages_wait = self._turns.messages_wait
         self._executor = ThreadExecutor(loop, self._turns.after_jobs, self._turns.guarded)
         self._watch = StopWatch(
             lambda: self._executor.ended, STOP_STALL_SECONDS_MAX, self._stop_hung

@@ -71,9 +71,10 @@ class NodeTurns:
         """Give it no more, but for the jobs that it waits for: it is being closed."""
         self._over = True
 
-    def is_planned(self) -> bool:
-        """Whether the node's turn follows the events of this round, for what may wait for that."""
-        return self._planned
+    def messages_wait(self) -> bool:
+        """Whether a turn that passes on messages follows the events of this round of the loop."""
+        node = self._node
+        return self._planned and node is not None and node.messages_wait()
 
     def after_event(self) -> None:
         """Plan the node's turn behind the events of this round, if it needs one."""

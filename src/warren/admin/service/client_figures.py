@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from warren.admin.service.client_order import channels_of
 from warren.admin.service.history import BASIC, DETAILED, SampleRange, SampleStore, Values
 from warren.admin.service.slices import Slices
 from warren.node.node import Node
@@ -172,7 +173,7 @@ class ClientFigures:
             facts = connection.facts()
             octets = (int(facts.received_bytes), int(facts.sent_bytes))
             self._look(before, (connection, 0), octets, moment, seconds)
-            for channel in connection.channel_facts():
+            for channel in channels_of(connection):
                 key = (connection, int(channel.number))
                 self._look(before, key, channel_values(channel), moment, seconds)
                 await slices.breathe()

@@ -6,12 +6,13 @@ Who turns the pages of 10,000 connections has no name made and sorted again that
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from warren.admin.service.slices import Slices
 from warren.node.node import Node
 from warren.protocols.client import ClientConnection
-from warren.protocols.facts import ConnectionFacts
+from warren.protocols.facts import ChannelFacts, ConnectionFacts
 
 KEPT_SECONDS: Final = 30.0
 """An order holds on to connections that are gone by now; after so long it is let go of."""
@@ -22,6 +23,17 @@ def name_of(facts: ConnectionFacts) -> str:
     return f"{facts.peer_host}:{facts.peer_port} -> {facts.host}:{facts.port}"
 
 
+def channels_of(connection: ClientConnection) -> Iterator[ChannelFacts]:
+    """What is told of each channel of a connection; thousands may have thousands of consumers.
+
+    Who goes through them lets others go on in between, and channels may be closed meanwhile.
+    """
+    for number in connection.channel_numbers():
+        facts = connection.channel_facts(number)
+        if facts is not None:
+            yield facts
+
+
 class NamedConnection(NamedTuple):
     """A connection and its name."""
 
@@ -29,12 +41,18 @@ class NamedConnection(NamedTuple):
     connection: ClientConnection
 
 
-class NamedChannel(NamedTuple):
-    """A channel by its connection and number, and its name."""
+class ChannelPlace(NamedTuple):
+    """A channel by its connection and number."""
 
-    name: str
     connection: ClientConnection
     number: int
+
+
+class NamedChannel(NamedTuple):
+    """A channel and its name."""
+
+    name: str
+    place: ChannelPlace
 
 
 class ConnectionOrder:
@@ -92,7 +110,8 @@ class ChannelOrder:
         named: list[NamedChannel] = []
         for name, connection in connections:
             for number in connection.channel_numbers():
-                named.append(NamedChannel(f"{name} ({number})", connection, number))
+                place = ChannelPlace(connection, number)
+                named.append(NamedChannel(f"{name} ({number})", place))
                 await slices.breathe()
         ordered = [each async for each in slices.in_order(named, _name)]
         self._connections, self._counts, self._ordered = connections, counts, ordered

@@ -26,7 +26,7 @@ from warren.admin.service.client_figures import (
     ClientFigure,
     channel_values,
 )
-from warren.admin.service.client_order import NamedChannel, name_of
+from warren.admin.service.client_order import ChannelPlace, channels_of, name_of
 from warren.admin.service.details import name_filter
 from warren.admin.service.everywhere import ASK_SECONDS, ask_all, rows_everywhere
 from warren.admin.service.history import SampleRange
@@ -74,15 +74,16 @@ async def list_channels(
     part: list[ChannelRow] = []
     slices = Slices()
     for connection in of_users(service, partial(may_see, caller)):
+        await slices.breathe()
         if vhost not in ("", connection.vhost):
             continue
         name = name_of(connection.facts())
-        for facts in connection.channel_facts():
+        for facts in channels_of(connection):
             part.append(channel_row(service, connection, name, facts))
             await slices.breathe()
-        if len(part) >= PART_ROWS:
-            yield part
-            part = []
+            if len(part) >= PART_ROWS:
+                yield part
+                part = []
     yield part
     if not own:
         asked = {"vhost": vhost, "own": True}
@@ -109,13 +110,14 @@ async def list_consumers(
         if connection.vhost not in seen:
             continue
         name = name_of(connection.facts())
-        for channel in connection.channel_facts():
+        for channel in channels_of(connection):
+            await slices.breathe()
             for consumer in channel.consumers:
                 part.append(consumer_row(service, connection, name, channel, consumer))
                 await slices.breathe()
-        if len(part) >= PART_ROWS:
-            yield part
-            part = []
+                if len(part) >= PART_ROWS:
+                    yield part
+                    part = []
     yield part
     if not own:
         asked = {"vhost": vhost, "own": True}
@@ -180,10 +182,11 @@ async def connection_page(
     async for rows in rows_everywhere(service, "list_connections", asked, ConnectionRow):
         elsewhere += [(row.name, row) for row in rows if wanted(row)]
     fitting = await _fitting(own, elsewhere, name, use_regex)
-    items = [
-        each if isinstance(each, ConnectionRow) else connection_row(service, each)
-        for _, each in _page(fitting, begin, count, reverse)
-    ]
+    items: list[ConnectionRow] = []
+    slices = Slices()
+    for _, each in _page(fitting, begin, count, reverse):
+        items.append(each if isinstance(each, ConnectionRow) else connection_row(service, each))
+        await slices.breathe()
     return ConnectionPage(items=items, filtered=len(fitting), total=len(own) + len(elsewhere))
 
 
@@ -201,29 +204,29 @@ async def channel_page(
 ) -> ChannelPage:
     """Show some channels by name, from one of them on, as `connection_page` does connections."""
     every = await service.channel_order.of_all(await service.connection_order.of_all())
-    own: list[tuple[str, NamedChannel | ChannelRow]] = [
-        (each.name, each)
-        for each in await Slices().those(
-            every,
-            lambda each: (
-                vhost in ("", each.connection.vhost) and may_see(caller, each.connection.user)
-            ),
-        )
+    slices = Slices()
+
+    def wanted(one: ClientConnection) -> bool:
+        return vhost in ("", one.vhost) and may_see(caller, one.user)
+
+    own: list[tuple[str, ChannelPlace | ChannelRow]] = [
+        *await slices.those(every, lambda each: wanted(each.place.connection))
     ]
-    elsewhere: list[tuple[str, NamedChannel | ChannelRow]] = []
+    elsewhere: list[tuple[str, ChannelPlace | ChannelRow]] = []
     asked = {"vhost": vhost, "own": True}
     async for rows in rows_everywhere(service, "list_channels", asked, ChannelRow):
         elsewhere += [(row.name, row) for row in rows if may_see(caller, row.user)]
     fitting = await _fitting(own, elsewhere, name, use_regex)
     items: list[ChannelRow] = []
-    for _, each in _page(fitting, begin, count, reverse):
+    for full_name, each in _page(fitting, begin, count, reverse):
+        await slices.breathe()
         if isinstance(each, ChannelRow):
             items.append(each)
             continue
-        head = each.name.rpartition(" (")[0]
-        for facts in each.connection.channel_facts():
-            if facts.number == each.number:
-                items.append(channel_row(service, each.connection, head, facts))
+        head = full_name.rpartition(" (")[0]
+        facts = each.connection.channel_facts(each.number)
+        if facts is not None:
+            items.append(channel_row(service, each.connection, head, facts))
     return ChannelPage(items=items, filtered=len(fitting), total=len(own) + len(elsewhere))
 
 
@@ -297,7 +300,7 @@ async def own_figures(
             found.append(
                 figures.figure(f"{head}.0>", (connection, 0), octets, spans, now if keep else -1)
             )
-        for channel in connection.channel_facts():
+        for channel in channels_of(connection):
             await slices.breathe()
             pid = f"{head}.{channel.number}>"
             if pid in wanted:

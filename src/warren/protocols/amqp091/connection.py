@@ -953,9 +953,10 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         """The numbers of its channels."""
         return list(self.channels)
 
-    def channel_facts(self) -> list[ChannelFacts]:
-        """What they are told of its channels."""
-        return [channel.facts() for channel in self.channels.values()]
+    def channel_facts(self, number: int) -> ChannelFacts | None:
+        """What they are told of one of its channels; None if there is none of that number."""
+        channel = self.channels.get(number)
+        return None if channel is None else channel.facts()
 
     def __str__(self) -> str:
         return f"connection {self.peer}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from typing import Final, NamedTuple
 
+from warren.admin.service.client_order import channels_of
 from warren.admin.service.clients import pid_of
 from warren.admin.service.metrics.families import (
     CHANNEL,
@@ -214,7 +215,8 @@ async def clients(service: AdminService, each: bool) -> ClientReadings:
                 int(facts.channels),
             ),
         )
-        for channel in connection.channel_facts():
+        for channel in channels_of(connection):
+            await slices.breathe()
             found.channel_count += 1
             found.consumer_count += len(channel.consumers)
             found.publisher_count += channel.publishes
