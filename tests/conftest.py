@@ -101,10 +101,14 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what runs a broker as a process, so that it can be chosen or left out."""
+    """Mark what runs a broker as a process, so that it can be chosen or left out.
+
+    What takes long begins first, so that no worker is at it alone in the end.
+    """
     for item in items:
         if PROCESS_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("process")
+    items.sort(key=lambda item: item.get_closest_marker("early") is None)
 
 
 # --- what runs ----------------------------------------------------------------------------------

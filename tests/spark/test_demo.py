@@ -82,6 +82,7 @@ def test_the_report_adds_up_and_the_proof_finds_what_is_planted(spark: SparkSess
     }
 
 
+@pytest.mark.early
 @pytest.mark.spark
 def test_the_demonstration_runs(broker: Broker) -> None:
     done = subprocess.run(
@@ -103,6 +104,7 @@ def test_the_guide_shows_the_file_that_runs() -> None:
     assert f"```python\n{FIRST.read_text(encoding='utf-8')}```" in shown
 
 
+@pytest.mark.early
 @pytest.mark.spark
 def test_the_first_queries_print_what_the_guide_says(broker: Broker) -> None:
     done = subprocess.run(
