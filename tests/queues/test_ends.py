@@ -32,7 +32,7 @@ WAYS = ("purge", "expire", "drop")
 
 BACKLOG = 50_000 if warren.COMPILED else 10_000
 RANKED_BACKLOG = 50_000 if warren.COMPILED else 30_000
-"""Long enough that what there is but once costs next to nothing of each: for ten priorities more."""
+"""Long enough that what there is but once costs next to nothing of each."""
 
 SHARED_BYTES_MAX = 10 if warren.COMPILED else 11
 """Of one that comes alone and shares all but the millisecond in which it came; what is not compiled

@@ -1,4 +1,4 @@
-"""What takes long to make and is the same for all: one worker of a run makes it, the others read it."""
+"""What takes long to make and is the same for all: one worker makes it, the others read it."""
 
 from __future__ import annotations
 
