@@ -221,8 +221,12 @@ class CachedBuild(build_ext):
             return target
 
         def compile_all(sources: list[str], **arguments: object) -> list[str]:
+            # The longest first: else a core is left alone with one in the end.
+            order = sorted(sources, key=os.path.getsize, reverse=True)
             with ThreadPoolExecutor(cores) as pool:
-                return list(pool.map(lambda source: compile_one(source, arguments), sources))
+                made = pool.map(lambda source: compile_one(source, arguments), order)
+                targets = dict(zip(order, made, strict=True))
+            return [targets[source] for source in sources]
 
         self.compiler.compile = compile_all
         super().build_extensions()

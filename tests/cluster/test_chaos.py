@@ -21,7 +21,7 @@ from tests.cluster.chaos.kept import keep
 from tests.cluster.chaos.net import ENTER
 from tests.support.patience import patient
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.early]
 
 ROOT = Path(__file__).resolve().parents[2]
 CYCLES = int(os.environ.get("WARREN_CHAOS_CYCLES", "5"))

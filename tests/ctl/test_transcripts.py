@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tests.ctl.normal import Said
 from tests.ctl.record import ORACLE, OWN
 from tests.ctl.steps import STEPS
 from tests.ctl.warren import running
+from tests.support.once import once_a_run
 
 pytestmark = pytest.mark.process
 
@@ -27,11 +27,16 @@ def said_in(row: dict[str, Any]) -> Said:
     return Said(row["code"], row["out"], row["err"])
 
 
+def played(folder: Path) -> list[Said]:
+    """Play all steps to a Warren."""
+    with running(folder) as found:
+        return found
+
+
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Said]]:
+def said(tmp_path_factory: pytest.TempPathFactory) -> list[Said]:
     """What Warren says at each step."""
-    with running(tmp_path_factory.mktemp("ctl")) as found:
-        yield found
+    return [Said(*each) for each in once_a_run(tmp_path_factory, "ctl", played)]
 
 
 def test_each_step_was_recorded_once() -> None:

@@ -13,6 +13,7 @@ import pytest
 import schemathesis
 
 from tests.http.talk import ROLES, Ask, Peer
+from warren.admin.http.asked import Resource
 from warren.admin.http.openapi import BODIES, document
 from warren.admin.http.resources.catalogue import RESOURCES
 
@@ -140,6 +141,31 @@ def test_all_bodies_are_of_operations() -> None:
     assert not set(BODIES) - set(TITLES)
     without = [title for title in TITLES if title.startswith("PUT") and title not in BODIES]
     assert without == ["PUT /api/feature-flags/{name}/enable"]
+
+
+class Mutual:
+    """A handler of two methods that call each other, and are other objects at each look."""
+
+    def __init__(self) -> None:
+        self.looks: list[Any] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name in ("get", "more"):
+            self.looks.append(found)
+            assert len(self.looks) < 100, "it is looked at again and again"
+        return found
+
+    def get(self) -> Any:
+        return self.more()
+
+    def more(self) -> Any:
+        return self.get()
+
+
+def test_a_handler_whose_methods_call_each_other_is_described_once() -> None:
+    found = document([Resource("/api/mutual", get=Mutual().get)])
+    assert list(found["paths"]["/api/mutual"]) == ["get"]
 
 
 def made_up(operation: Any, base: str) -> int:

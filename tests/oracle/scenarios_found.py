@@ -27,7 +27,7 @@ def expired_behind_another(s: Session, kind: dict[str, Any]) -> None:
         s.publish(1, "", "o.q", b"%d" % number, {"expiration": "1"} if number % 3 else {})
     s.until_settled("o.q")
     s.call(1, "basic.consume", queue="o.q", consumer_tag="c")
-    s.take(2)
+    s.take(1, 2)
     s.quiet(1)
     s.queue("o.q", passive=True)
 

@@ -268,7 +268,10 @@ def local_random_queue_type(s: Session, kind: str) -> None:
     s.call(1, "queue.declare", queue="o.q", durable=True, arguments=arguments)
     s.call(1, "queue.bind", queue="o.q", exchange="o.x")
     s.publish(1, "o.x", "k", b"1", mandatory=True)
-    s.take(1)
+    if kind == "classic":
+        s.quiet(1)
+    else:
+        s.take(1)
     s.drain("o.q")
 
 

@@ -30,7 +30,10 @@ LIFE_MS = 60_000
 SPREAD = 977
 WAYS = ("purge", "expire", "drop")
 
-BACKLOG = 50_000 if warren.COMPILED else 30_000
+BACKLOG = 50_000 if warren.COMPILED else 10_000
+RANKED_BACKLOG = 50_000 if warren.COMPILED else 30_000
+"""Long enough that what there is but once costs next to nothing of each."""
+
 SHARED_BYTES_MAX = 10 if warren.COMPILED else 11
 """Of one that comes alone and shares all but the millisecond in which it came; what is not compiled
 has larger objects."""
@@ -150,10 +153,11 @@ def cost_of(kind: str, batch: int, own: bool, ranked: bool = False) -> float:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        fifo = filled(kind, BACKLOG, batch, own, ranked, part=4_096)
+        count = RANKED_BACKLOG if ranked else BACKLOG
+        fifo = filled(kind, count, batch, own, ranked, part=4_096)
         gc.collect()
-        cost = (tracemalloc.get_traced_memory()[0] - before) / BACKLOG
-        assert fifo.ready.count == BACKLOG
+        cost = (tracemalloc.get_traced_memory()[0] - before) / count
+        assert fifo.ready.count == count
         return cost
     finally:
         tracemalloc.stop()

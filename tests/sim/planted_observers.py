@@ -247,6 +247,6 @@ PLANTED: dict[Any, Where] = {
     counts_no_bytes: Where(1, 100, (CUT,), OBSERVED),
     forgets_what_polls_were_given: Where(56, 200, (CUT,), POLLED),
     finds_no_answers: Where(43, 200, (CUT,), POLLED),
-    keeps_its_session: Where(49, 200, (CUT, PARTITION), OBSERVED),
+    keeps_its_session: Where(71, 200, (CUT, PARTITION), OBSERVED),
 }
 """With each bug where it shows soon; see `hunt`."""

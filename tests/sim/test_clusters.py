@@ -63,6 +63,7 @@ UNCOMPILED = (94, 354, 8001711)
 """These of them run uncompiled, too, which takes ten times as long."""
 
 
+@pytest.mark.early
 @pytest.mark.rule("QQ-26", "QQ-27", "DUR-03", "ORD-04", "ORD-06", "ACK-04")
 def test_seeds() -> None:
     """No promise is broken in any of the seeds, which met all there is to meet."""

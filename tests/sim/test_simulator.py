@@ -17,6 +17,7 @@ SEEDS = 150 if warren.COMPILED else 30
 OPERATIONS = 300
 
 
+@pytest.mark.early
 @pytest.mark.rule("QQ-27", "DUR-03", "DUR-04", "ORD-04", "ORD-06", "ORD-09", "ACK-04")
 def test_seeds() -> None:
     """No promise is broken in any of the seeds, which compiled are enough to meet all there is."""

@@ -240,6 +240,7 @@ def fill(connection: Connection, queue: str, first: int, last: int) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.early
 @pytest.mark.timeout(patient(600))
 def test_a_run_that_is_killed_at_any_step_loses_and_doubles_nothing(
     broker: Broker, connection: Connection, queue: str, tmp_path: Path

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from demo.orders import Order, read_orders, revenue_by_country
-from tests.spark.conftest import environment
+from tests.spark.conftest import quick_environment
 from tests.support.broker import Broker
 from tests.support.patience import patient
 from warren.wire.amqp091.properties import decode_properties
@@ -82,12 +82,13 @@ def test_the_report_adds_up_and_the_proof_finds_what_is_planted(spark: SparkSess
     }
 
 
+@pytest.mark.early
 @pytest.mark.spark
 def test_the_demonstration_runs(broker: Broker) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "demo.run", "--uri", broker.url, "--orders", str(SAMPLE)],
         cwd=ROOT,
-        env={**os.environ, **environment()},
+        env={**os.environ, **quick_environment()},
         capture_output=True,
         text=True,
         timeout=DEMO_SECONDS_MAX,
@@ -103,11 +104,12 @@ def test_the_guide_shows_the_file_that_runs() -> None:
     assert f"```python\n{FIRST.read_text(encoding='utf-8')}```" in shown
 
 
+@pytest.mark.early
 @pytest.mark.spark
 def test_the_first_queries_print_what_the_guide_says(broker: Broker) -> None:
     done = subprocess.run(
         [sys.executable, str(FIRST)],
-        env={**os.environ, **environment(), "WARREN_URI": broker.url},
+        env={**os.environ, **quick_environment(), "WARREN_URI": broker.url},
         capture_output=True,
         text=True,
         timeout=DEMO_SECONDS_MAX,

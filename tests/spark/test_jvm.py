@@ -296,6 +296,7 @@ def test_queue_to_queue(
     connection.channel().queue_delete(target)
 
 
+@pytest.mark.early
 def test_tasks_that_fail_or_run_twice_write_their_rows_once(
     spark: SparkSession, broker: Broker, connection: Connection, queue: str
 ) -> None:

@@ -415,6 +415,7 @@ class Outline(HTMLParser):
 
 @pytest.mark.spark
 @pytest.mark.process
+@pytest.mark.early
 @pytest.mark.timeout(patient(600))
 def test_poison_is_found_mended_and_sent_again_and_the_report_says_so(
     shop: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

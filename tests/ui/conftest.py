@@ -43,9 +43,12 @@ def rest(ui_broker: Broker) -> Rest:
     return Rest(ui_broker.host, int(ui_broker.management))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A browser. It is each test's own: while it runs, no other event loop can in this thread."""
+    """A browser, in which each test opens windows without a past.
+
+    It ends with its module's tests: while it runs, no other event loop can in this thread.
+    """
     program = shutil.which("chromium")
     if program is None:
         pytest.fail("there is no chromium on this machine: `tools/prepare process` installs it")

@@ -62,6 +62,7 @@ def filled(rest: Rest) -> None:
     rest.publish("p.q", 3)
 
 
+@pytest.mark.early
 @pytest.mark.parametrize(("scheme", "width"), [("light", WIDE), ("dark", NARROW)])
 def test_all_pages_can_be_used_by_all(
     filled: None, rest: Rest, visits: Callable[..., Any], scheme: str, width: int

@@ -165,26 +165,27 @@ def reachable(handler: Any) -> tuple[set[str], list[Operation[..., Any]]]:
     """The names that a handler, and what it calls of this package, uses; and the operations."""
     names: set[str] = set()
     found: list[Operation[..., Any]] = []
-    seen: set[int] = set()
+    # A method is another object at each look at it: it is told by its function and whose it is.
+    # What was seen is kept, for its place in memory would be another thing's.
+    seen: dict[tuple[int, int], Any] = {}
     waiting: list[Any] = [handler]
     while waiting:
         thing = waiting.pop()
-        if id(thing) in seen:
+        function, owner = getattr(thing, "__func__", thing), getattr(thing, "__self__", None)
+        if (id(function), id(owner)) in seen:
             continue
-        seen.add(id(thing))
+        seen[id(function), id(owner)] = thing
         if isinstance(thing, Operation):
             found.append(thing)
             continue
         if isinstance(thing, partial):
             waiting += [thing.func, *thing.args]
             continue
-        function = getattr(thing, "__func__", thing)
         if not isinstance(function, FunctionType):
             continue
         used = used_names(function.__code__)
         names |= used
         waiting += [cell.cell_contents for cell in function.__closure__ or ()]
-        owner = getattr(thing, "__self__", None)
         waiting += [getattr(owner, name, None) for name in used] if owner is not None else []
         for name in used:
             value = function.__globals__.get(name)
