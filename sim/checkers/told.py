@@ -10,7 +10,8 @@
   time once, and is acked, returned or rejected by whoever has it; it ends once. This holds up to a
   block that is missing, or to rows that were left out.
 - Of quorum queues in clusters nothing is told that the entries which are committed do not say
-  (`sim.cluster.handed`), also over several leaders; nor that somebody acked what no client settled.
+  (`sim.cluster.handed`), also over several leaders: what came, how large, and when; nor that
+  somebody acked what no client settled.
 - When nothing goes wrong no row is left out.
 
 Source: docs/formats/feed.md.
@@ -280,6 +281,8 @@ class ToldChecker(Checker):
         for life in self.lives.values():
             for _, rows in life.blocks.values():
                 for row in rows:
+                    if row["incarnation"] in groups and row["event"] == "published":
+                        self._check_arrival(row, groups[row["incarnation"]])
                     if row["incarnation"] in groups and row["event"] != "leading":
                         consumer = -1 if row["consumer"] is None else row["consumer"]
                         for number in numbers_of(row):
@@ -295,6 +298,20 @@ class ToldChecker(Checker):
             if found is not None:
                 self._check_client(found, self._names[group_id], event)
         self.world.count("events of feeds compared", len(told))
+
+    def _check_arrival(self, row: Row, handed: Handed) -> None:
+        """What is told of messages' sizes, and of when they came, beside what is committed."""
+        numbers = numbers_of(row)
+        if any(number not in handed.sizes for number in numbers):
+            return  # that they never came is told below
+        size = sum(handed.sizes[number] for number in numbers)
+        times = {handed.times[number] for number in numbers}
+        told_ms = round(row["time"].timestamp() * 1_000)
+        if row["bytes"] != size or times != {told_ms}:
+            raise Violation(
+                f"messages {numbers} of {row['queue']} have {row['bytes']} bytes and came at "
+                f"{told_ms}, as is told, and {size} and {sorted(times)} in the log of the queue"
+            )
 
     def _check_client(self, message: Message, queue: str, event: str) -> None:
         """What is told of a message, beside what clients know of it."""

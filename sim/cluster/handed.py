@@ -28,10 +28,15 @@ class Handed(Witness):
 
     Attributes:
         ids: The simulator's messages by their numbers in the queue, where they can be told.
+        sizes: What the records of messages take, by their numbers.
+        times: When messages came by the log, in ms, likewise.
     """
 
     def __init__(self) -> None:
         self.ids: dict[int, int] = {}
+        self.sizes: dict[int, int] = {}
+        self.times: dict[int, int] = {}
+        self._now_ms = 0
         self._published: set[int] = set()
         self._handed: Counter[tuple[int, int]] = Counter()
         self._subscribed: set[int] = set()
@@ -39,8 +44,12 @@ class Handed(Witness):
     def applied(self, batch: Batch, commanded: Effects, dispatched: Effects) -> None:
         """An entry is committed."""
         first, count = int(batch.first), int(batch.count)
+        # A leader whose clock is behind that of the one before does not turn time back.
+        self._now_ms = max(self._now_ms, int(batch.stamp_ms))
         if count > 0:
             self._published.update(range(first, first + count))
+            self.sizes.update((first + at, int(batch.length(at))) for at in range(count))
+            self.times.update(dict.fromkeys(range(first, first + count), self._now_ms))
             found = list(dict.fromkeys(int(each) for each in MARK.findall(batch.body())))
             if len(found) == count:
                 self.ids.update(zip(range(first, first + count), found, strict=True))

@@ -9,7 +9,7 @@ from tests.sim.planted import Undo, Where, replace
 from tests.sim.planted_features import QUORUM
 from warren.node.feeds import EventFeeds
 from warren.queues.feed import QueueFeed
-from warren.queues.feed_block import ACKED, NO_REASON, FeedBlock
+from warren.queues.feed_block import ACKED, NO_REASON, NONE, PUBLISHED, FeedBlock
 from warren.queues.quorum import QuorumQueue
 
 TOLD: dict[str, Any] = QUORUM | {"told": "quorum", "told_most": -1}
@@ -95,6 +95,28 @@ def first_of_a_row() -> Undo:
     return replace(QueueFeed, "delivered", delivered)
 
 
+def counts_bytes_of_the_first() -> Undo:
+    """Of entries that make one row, only the first one's bytes are told."""
+
+    def published(self: Any, first: int, count: int, size: int, time_ms: int) -> None:
+        run = self._run(PUBLISHED)
+        grows = run.tells(time_ms, NONE, NO_REASON, "") and run.count > 0
+        original(self, first, count, 0 if grows else size, time_ms)
+
+    original = QueueFeed.published
+    return replace(QueueFeed, "published", published)
+
+
+def by_its_own_clock() -> Undo:
+    """Messages come at the time of the node that tells of them, and not at that of the log."""
+
+    def published(self: Any, first: int, count: int, size: int, time_ms: int) -> None:
+        original(self, first, count, size, self.writer.now_ms())
+
+    original = QueueFeed.published
+    return replace(QueueFeed, "published", published)
+
+
 PLANTED: dict[Any, Where] = {
     confirmed_twice: Where(3, 40, (LOSE,), TOLD),
     of_another_queue: Where(8, 40, (LOSE,), TOLD | {"quorum_queues": 2}),
@@ -103,6 +125,8 @@ PLANTED: dict[Any, Where] = {
     acked_when_rejected: Where(3, 40, (LOSE,), TOLD),
     first_of_a_row: Where(3, 40, (LOSE,), TOLD),
     counts_anew: Where(12, 100, (LOSE,), TOLD),
+    counts_bytes_of_the_first: Where(1, 40, (LOSE,), TOLD),
+    by_its_own_clock: Where(3, 40, (LOSE,), TOLD),
     lost_in_a_jam: Where(23, 100, (KILL, TRANSFER), TOLD),
 }
 """With each bug where it shows soon; see `hunt`."""
