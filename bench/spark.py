@@ -104,24 +104,26 @@ def browse(spark: SparkSession, uri: str, **options: Any) -> None:
     reader.options(**options).load().selectExpr("count(*)", "sum(length(value))").collect()
 
 
-def run_query(rows: DataFrame, sink: str) -> None:
+def run_query(rows: DataFrame, sink: str, scratch: str) -> None:
     """Run a streaming query with Trigger.AvailableNow into a sink that is new."""
-    with tempfile.TemporaryDirectory(prefix="warren-bench-") as scratch:
-        writer = rows.writeStream.option("checkpointLocation", f"{scratch}/c")
-        if sink == "archive":
-            writer = writer.foreachBatch(Archive(f"{scratch}/archive"))
-        else:
-            writer = writer.format(sink).option("compression", "zstd")
-        if sink == "parquet":
-            writer = writer.option("path", f"{scratch}/{sink}")
-        writer.trigger(availableNow=True).start().awaitTermination()
+    writer = rows.writeStream.option("checkpointLocation", f"{scratch}/c")
+    if sink == "archive":
+        writer = writer.foreachBatch(Archive(f"{scratch}/archive"))
+    else:
+        writer = writer.format(sink).option("compression", "zstd")
+    if sink == "parquet":
+        writer = writer.option("path", f"{scratch}/{sink}")
+    writer.trigger(availableNow=True).start().awaitTermination()
 
 
 def drain(spark: SparkSession, uri: str, sink: str, **options: Any) -> None:
-    """Take all messages."""
+    """Take all messages; for the sink `files` tasks write the files of an archive."""
     reader = spark.readStream.format("warren").option("amqp.uri", uri)
     reader = reader.option("subscribe", QUEUE).option("groupId", "bench")
-    run_query(reader.options(**options).load(), sink)
+    with tempfile.TemporaryDirectory(prefix="warren-bench-") as scratch:
+        if sink == "files":
+            reader, sink = reader.option("archiveDirectory", f"{scratch}/archive"), "archive"
+        run_query(reader.options(**options).load(), sink, scratch)
 
 
 class Files:
@@ -142,7 +144,9 @@ class Files:
     def drain(self, sink: str, files: int) -> None:
         """What `drain` does, in micro-batches of some files."""
         reader = self._spark.readStream.schema(self._spark.read.parquet(self._folder).schema)
-        run_query(reader.option("maxFilesPerTrigger", files).parquet(self._folder), sink)
+        rows = reader.option("maxFilesPerTrigger", files).parquet(self._folder)
+        with tempfile.TemporaryDirectory(prefix="warren-bench-") as scratch:
+            run_query(rows, sink, scratch)
 
 
 def publish(rows: DataFrame, uri: str) -> None:
@@ -271,6 +275,11 @@ def run(spark: SparkSession, uri: str, given: argparse.Namespace) -> None:
             lambda: drain(spark, uri, "parquet", maxOffsetsPerTrigger=50_000),
         ),
         ("drain to Archive", lambda: drain(spark, uri, "archive")),
+        ("drain to Archive by tasks", lambda: drain(spark, uri, "files")),
+        (
+            "drain to Archive by tasks, 50,000",
+            lambda: drain(spark, uri, "files", maxOffsetsPerTrigger=50_000),
+        ),
         ("write with confirms", lambda: publish(written, uri)),
         ("write to files", lambda: write_files(written)),
     ]

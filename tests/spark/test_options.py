@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql.types import StructType
 
 from warren.client.uri import Tls, parse_uri
 from warren.errors import ConfigError
@@ -293,3 +294,32 @@ def test_staged_queries_have_the_limits_of_others() -> None:
     assert options.columns == ("value",) and table_columns(STAGED) == table_columns(QUEUE)
     with pytest.raises(ConfigError, match="'staged' is for spark.readStream"):
         read_options(STAGED, streaming=False)
+
+
+def test_a_drain_whose_tasks_write_files_has_a_row_for_each() -> None:
+    given = GROUP | {"ArchiveDirectory": "/data/orders", "columns": "value"}
+    options = read_options(given, streaming=True)
+    assert (str(options.archive), options.columns) == ("/data/orders", ("value",))
+    names = WarrenDataSource(given).schema().fieldNames()
+    assert names == ["staged_file", "part", "parts", "rows", "bytes"]
+    assert WarrenDataSource(GROUP | {"columns": "value"}).schema().fieldNames() == ["value"]
+    with pytest.raises(ConfigError, match="'archiveDirectory' is 'orders'; allowed: an absolute"):
+        read_options(GROUP | {"archiveDirectory": "orders"}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        (QUEUE, "with spark.read, which takes nothing"),
+        (STAGED, "with mode 'staged'"),
+        ({"dataDirectory": "/d"}, "with 'dataDirectory'"),
+    ],
+)
+def test_only_a_drain_has_its_tasks_write_files(given: dict[str, str], where: str) -> None:
+    given = given | {"archiveDirectory": "/data/orders"}
+    source = WarrenDataSource(given)
+    with pytest.raises(ConfigError, match=f"'archiveDirectory' does not go {where}: it is for a"):
+        if "mode" in given:
+            source.schema()
+        else:
+            source.reader(StructType([]))

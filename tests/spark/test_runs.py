@@ -282,11 +282,13 @@ def test_whatever_dies_each_row_arrives_once(cluster: Cluster, tmp_path: Path) -
                 fault = stage.away_30_s
             if runs >= 100 and number == runs - 2:
                 fault = stage.away_5_min
+            by_tasks = stage.random.random() < 0.5
             began = time.monotonic()
-            starts = one_run(stage, number, fault)
+            starts = one_run(stage, number, fault, by_tasks)
             done[fault.__name__] += 1
             took = time.monotonic() - began
-            print(f"run {number}: {fault.__name__}, {starts} starts, {took:.0f} s", flush=True)
+            how = ", files by tasks" if by_tasks else ""
+            print(f"run {number}: {fault.__name__}{how}, {starts} starts, {took:.0f} s", flush=True)
     finally:
         balancer.close()
         if stage.driver is not None:
@@ -294,8 +296,12 @@ def test_whatever_dies_each_row_arrives_once(cluster: Cluster, tmp_path: Path) -
     print(f"seed {seed}: {dict(done)}", flush=True)
 
 
-def one_run(stage: Stage, number: int, fault: Callable[[], None]) -> int:
-    """Move rows out of two queues with a fault; returns how often the queries were started."""
+def one_run(stage: Stage, number: int, fault: Callable[[], None], by_tasks: bool) -> int:
+    """Move rows out of two queues with a fault; returns how often the queries were started.
+
+    Args:
+        by_tasks: Whether the tasks that read write the table's files.
+    """
     chance = stage.random
     rows = chance.randrange(500, 6_000)
     batch = chance.randrange(rows // 6, rows // 2)
@@ -316,7 +322,7 @@ def one_run(stage: Stage, number: int, fault: Callable[[], None]) -> int:
     job = {
         "number": number,
         "out": str(out),
-        "stored": options(stored),
+        "stored": options(stored) | ({"archiveDirectory": f"{out}/table"} if by_tasks else {}),
         "moved": options(moved),
         "to": {**to, "retryTimeout": "10m"},
     }

@@ -13,6 +13,9 @@ which fails if the name is taken::
 So pandas, pyarrow, Spark and whatever reads `*.parquet` agree at any moment, whatever was killed; a
 batch that runs again finds its name taken; and a driver that was frozen meanwhile destroys nothing
 when it wakes.
+
+With `archiveDirectory` the tasks that read a queue have written the files already, and the frame
+says which they are (`warren.spark.batch_files`).
 """
 
 from __future__ import annotations
@@ -44,12 +47,25 @@ class Archive:
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         """Store a micro-batch, unless it is there."""
+        # Where Arrow is not needed, importing it takes too long.
+        from warren.spark.batch_files import BatchFiles, TaskFile
+
         query = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if not query:
             raise BrokerError("an archive is for foreachBatch of a streaming query")
-        final = self._folder / f"{query}-{batch:010d}.parquet"
-        if final.exists():
-            return
+        files = BatchFiles(self._folder, query, batch)
+        if files.finish():
+            files.clear()
+        elif "staged_file" in rows.columns:
+            files.publish(
+                [TaskFile(row.staged_file, row.part, row.parts) for row in rows.collect()]
+            )
+        else:
+            self._write(rows, files.final)
+            files.finish()
+
+    def _write(self, rows: DataFrame, final: Path) -> None:
+        """Have Spark write a micro-batch of messages, and publish the file."""
         attempt = self._folder / STAGING / uuid.uuid4().hex
         try:
             rows.coalesce(1).write.option("compression", "zstd").parquet(attempt.as_uri())

@@ -43,24 +43,12 @@ from warren.errors import BrokerError
 from warren.spark.archive import STAGING, publish, sync
 from warren.spark.broker import Connect, Fenced, RowsLost, connect
 from warren.spark.options import UNBOUNDED, URI_DEFAULT
+from warren.spark.parquet import write_rows
 from warren.spark.queue_rows import Drain, DrainedBatch, Place
 
 VERSION: Final = 1
 MANIFEST: Final = "_manifest"
 IDENTITY: Final = "_archive.json"
-
-#: Rows and bytes of a row group, whichever comes first: it is in memory until it is written, and
-#: memory that is asked for anew costs more than what larger groups save.
-_GROUP_ROWS: Final = 128 * 1024
-_GROUP_BYTES: Final = 16 * 1024 * 1024
-
-#: Columns whose values repeat; among bodies a look for repeats costs and gives little.
-_REPEATING: Final = (
-    *("key", "topic", "partition", "timestampType", "exchange", "content_type"),
-    *("content_encoding", "type", "app_id", "user_id", "reply_to", "priority", "delivery_mode"),
-    *("properties_raw", "vhost", "incarnation", "state", "reason", "acquired_count"),
-    "delivery_count",
-)
 
 #: A file of one checkout, or of several; the number is that of the last.
 _NAME: Final = re.compile(r"(?:[0-9]+-)?([0-9]+)\.parquet")
@@ -257,25 +245,6 @@ class QueueArchive:
         publish_json(self._folder, file, content)
 
 
-def write_rows(file: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
-    """Write record batches into a new Parquet file; says every now and then how many rows it has.
-
-    It is whole when nothing more is said.
-    """
-    with pq.ParquetWriter(
-        file,
-        schema,
-        compression="zstd",
-        compression_level=1,
-        use_dictionary=[name for name in schema.names if name in _REPEATING],
-    ) as writer:
-        rows = 0
-        for group in _grouped(batches):
-            writer.write_table(group, row_group_size=_GROUP_ROWS)
-            rows += group.num_rows
-            yield rows
-
-
 def publish_json(folder: Path, file: Path, content: dict[str, Any]) -> None:
     """Have a file of JSON in an archive, unless it is there."""
     staging = folder / STAGING
@@ -437,18 +406,3 @@ def _read_json(file: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("version") != VERSION:
         raise NotArchived(f"{file} is of a release that writes archives in another way")
     return found
-
-
-def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Put record batches together until they make a row group."""
-    held: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        held.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
-            yield pa.Table.from_batches(held)
-            held, rows, size = [], 0, 0
-    if held:
-        yield pa.Table.from_batches(held)

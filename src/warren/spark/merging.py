@@ -26,8 +26,8 @@ from warren.spark.archiving import (
     ArchivedBatch,
     NotArchived,
     manifest_numbers,
-    write_rows,
 )
+from warren.spark.parquet import write_rows
 
 _MERGING: Final = "_merging"
 

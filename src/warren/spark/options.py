@@ -60,6 +60,7 @@ _STREAM: Final = _BATCH | {
     "leasetimeout",
     "newcheckpoint",
     "checkpointlocation",
+    "archivedirectory",
 }
 #: How a data directory is read that no broker uses.
 _OFFLINE: Final = _TABLE | {
@@ -101,6 +102,7 @@ _SPELLING: Final = {
     "datadirectory": "dataDirectory",
     "includegone": "includeGone",
     "stagingdirectory": "stagingDirectory",
+    "archivedirectory": "archiveDirectory",
 }
 
 #: What a queue's incarnation is kept under in a checkpoint, behind the queue's name.
@@ -172,6 +174,8 @@ class ReadOptions:
             batches of another one (`newCheckpoint`).
         checkpoint: The query's checkpoint, if batches are to be settled as soon as Spark has
             committed them there and not at the next trigger only (`checkpointLocation`).
+        archive: The folder of an archive, if tasks write their rows into files of it, and Spark
+            has a row for each file (`archiveDirectory`).
         start, end: Of a batch query, the messages it sees (`startingOffsets`, `startingTimestamp`,
             `endingOffsets`, `endingTimestamp`).
     """
@@ -191,6 +195,7 @@ class ReadOptions:
     arrow_rows_max: int
     new_checkpoint: bool
     checkpoint: Path | None = None
+    archive: Path | None = None
     start: Bounds = Bounds(EARLIEST)
     end: Bounds = Bounds(LATEST)
 
@@ -486,6 +491,8 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         raise ConfigError("option 'dataDirectory' is for spark.read: a directory does not stream")
     if is_staged(given):
         raise ConfigError(f"mode {STAGED!r} is for spark.readStream: it takes what it reads")
+    if not streaming:
+        _refuse_files(given, "with spark.read, which takes nothing")
     options = _Options(given, _STREAM if streaming else _BATCH | _BOUNDS)
     fitting = DRAIN if streaming else BROWSE
     mode = options.text("mode") or fitting
@@ -517,9 +524,27 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         arrow_rows_max=options.number("arrowbatchrows", 16_384),
         new_checkpoint=options.flag("newcheckpoint", False),
         checkpoint=options.folder("checkpointlocation") if streaming else None,
+        archive=options.folder("archivedirectory"),
         start=Bounds(EARLIEST) if streaming else options.bounds("starting", queues, "earliest"),
         end=Bounds(LATEST) if streaming else options.bounds("ending", queues, "latest"),
     )
+
+
+def writes_files(given: Mapping[str, str]) -> bool:
+    """Whether tasks are to write their rows into files of an archive."""
+    return any(name.lower() == "archivedirectory" for name in given)
+
+
+def _refuse_files(given: Mapping[str, str], where: str) -> None:
+    """
+    Raises:
+        ConfigError: Tasks are to write files, and do not in this kind of query.
+    """
+    if writes_files(given):
+        raise ConfigError(
+            f"option 'archiveDirectory' does not go {where}: it is for a drain of a queue in "
+            "Warren by spark.readStream"
+        )
 
 
 def is_offline(given: Mapping[str, str]) -> bool:
@@ -533,6 +558,7 @@ def offline_options(given: Mapping[str, str]) -> OfflineOptions:
     Raises:
         ConfigError: As `read_options`.
     """
+    _refuse_files(given, "with 'dataDirectory'")
     options = _Options(given, _OFFLINE)
     return OfflineOptions(
         directory=options.required("datadirectory", "the data directory of a node, or a copy"),
@@ -557,6 +583,7 @@ def staged_options(given: Mapping[str, str]) -> StagedOptions:
     Raises:
         ConfigError: As `read_options`.
     """
+    _refuse_files(given, f"with mode {STAGED!r}")
     options = _Options(given, _STAGED)
     options.required("stagingdirectory", "where messages lie until they are processed")
     queues, _ = options.subscription()

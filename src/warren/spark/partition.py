@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from warren.spark.broker import Connect, RowsLost, Runs, refusal_code
 from warren.spark.calling import PatientCaller
 from warren.spark.group import check_epoch
 from warren.spark.options import ReadOptions
-from warren.spark.reading import read_rows, split_shares
+from warren.spark.reading import READ_BYTES, read_rows, split_shares
 from warren.spark.schema import arrow_schema
 
 
@@ -34,11 +34,18 @@ class QueueShare(NamedTuple):
 
 
 class Rows(InputPartition):
-    """The messages one task reads, queue by queue."""
+    """The messages one task reads, queue by queue.
 
-    def __init__(self, shares: Sequence[QueueShare]) -> None:
+    Attributes:
+        shares: What it has of each queue.
+        part, parts: Which of how many tasks of its batch it is, from 0 on.
+    """
+
+    def __init__(self, shares: Sequence[QueueShare], part: int, parts: int) -> None:
         super().__init__(None)
         self.shares = list(shares)
+        self.part = part
+        self.parts = parts
 
 
 def plan(options: ReadOptions, shares: Sequence[QueueShare]) -> list[InputPartition]:
@@ -47,8 +54,11 @@ def plan(options: ReadOptions, shares: Sequence[QueueShare]) -> list[InputPartit
     Spark puts a partition of its own in the place of an empty list, which no reader knows.
     """
     whole = [(share, share.runs) for share in shares]
-    parts = split_shares(whole, options.partition_rows_max, options.partitions_min)
-    return [Rows([share._replace(runs=runs) for share, runs in part]) for part in parts or [[]]]
+    parts = split_shares(whole, options.partition_rows_max, options.partitions_min) or [[]]
+    return [
+        Rows([share._replace(runs=runs) for share, runs in part], number, len(parts))
+        for number, part in enumerate(parts)
+    ]
 
 
 _frozen_in = 0
@@ -66,8 +76,12 @@ def _spare_the_collector() -> None:
 
 
 def read(
-    options: ReadOptions, partition: InputPartition, complete: bool, connect: Connect
-) -> Iterator[pa.RecordBatch]:
+    options: ReadOptions,
+    partition: InputPartition,
+    complete: bool,
+    connect: Connect,
+    bytes_max: int = READ_BYTES,
+) -> Generator[pa.RecordBatch, None, None]:
     """Read one task's rows over a connection of its own.
 
     A connection costs a few milliseconds a task. One kept for the next task would have to be told
@@ -75,6 +89,7 @@ def read(
 
     Args:
         complete: Whether each of the rows has to be there.
+        bytes_max: What is asked for at once.
 
     Raises:
         Fenced: Another query has acquired the group since the task was planned.
@@ -85,19 +100,23 @@ def read(
     caller = PatientCaller(options.uris, options.retry_seconds, connect)
     try:
         for share in partition.shares:
-            yield from _read_share(options, share, complete, caller)
+            yield from _read_share(options, share, complete, caller, bytes_max)
     finally:
         caller.close()
 
 
 def _read_share(
-    options: ReadOptions, share: QueueShare, complete: bool, caller: PatientCaller
+    options: ReadOptions,
+    share: QueueShare,
+    complete: bool,
+    caller: PatientCaller,
+    bytes_max: int,
 ) -> Iterator[pa.RecordBatch]:
     """Read what a task has of one queue."""
     schema = arrow_schema(options.columns)
     try:
         yield from read_rows(
-            caller, share.queue, share.runs, schema, options.arrow_rows_max, complete
+            caller, share.queue, share.runs, schema, options.arrow_rows_max, complete, bytes_max
         )
         if share.epoch:
             # What a later query of the group has settled may lie in the log for a while.

@@ -13,14 +13,12 @@ It needs pyarrow and numpy: `pip install 'warren-broker[arrow]'`.
 
 from __future__ import annotations
 
-import queue as queues
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Final
 
 import pyarrow as pa
 
+from warren.spark.ahead import read_ahead
 from warren.spark.bounds import messages_within
 from warren.spark.broker import Connect, Runs, connect
 from warren.spark.calling import PatientCaller
@@ -28,15 +26,8 @@ from warren.spark.checkpoint import Place
 from warren.spark.group import GroupReader
 from warren.spark.leases import LeaseKeeper
 from warren.spark.options import UNBOUNDED, URI_DEFAULT, ReadOptions, one_queue, read_options
-from warren.spark.reading import count_rows, read_rows
+from warren.spark.reading import SMALL_READ_BYTES, count_rows, read_rows
 from warren.spark.schema import COLUMNS, arrow_schema
-
-#: Record batches that are read ahead of who asks for them.
-_AHEAD: Final = 2
-
-#: Their size. A batch costs less here than in Spark, and a small buffer stays with the process,
-#: where a large one comes back from the system as pages to be cleared.
-_READ_BYTES: Final = 2 * 1024 * 1024
 
 
 def read_queue(
@@ -194,47 +185,26 @@ class Drain:
 def _rows(
     options: ReadOptions, runs: Runs, complete: bool, connect: Connect
 ) -> Iterator[pa.RecordBatch]:
-    """Read rows in a thread of their own, some ahead of who asks."""
-    ready: queues.Queue[pa.RecordBatch | BaseException | None] = queues.Queue(_AHEAD)
-    stopped = threading.Event()
+    """Read rows, some ahead of who asks."""
+    return read_ahead(_read(options, runs, complete, connect))
 
-    def put(item: pa.RecordBatch | BaseException | None) -> None:
-        while not stopped.is_set():
-            try:
-                return ready.put(item, timeout=0.1)
-            except queues.Full:
-                continue
 
-    def read() -> None:
-        caller = PatientCaller(options.uris, options.retry_seconds, connect)
-        try:
-            schema = arrow_schema(options.columns)
-            for rows in read_rows(
-                caller,
-                options.queue,
-                runs,
-                schema,
-                options.arrow_rows_max,
-                complete,
-                _READ_BYTES,
-            ):
-                put(rows)
-                if stopped.is_set():
-                    return
-            put(None)
-        except BaseException as error:
-            put(error)
-        finally:
-            caller.close()
-
-    threading.Thread(target=read, name="warren rows", daemon=True).start()
+def _read(
+    options: ReadOptions, runs: Runs, complete: bool, connect: Connect
+) -> Generator[pa.RecordBatch, None, None]:
+    caller = PatientCaller(options.uris, options.retry_seconds, connect)
     try:
-        while (item := ready.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
+        yield from read_rows(
+            caller,
+            options.queue,
+            runs,
+            arrow_schema(options.columns),
+            options.arrow_rows_max,
+            complete,
+            SMALL_READ_BYTES,
+        )
     finally:
-        stopped.set()
+        caller.close()
 
 
 __all__ = ["DrainedBatch", "Drain", "Place", "read_queue"]

@@ -25,6 +25,10 @@ T = TypeVar("T")
 #: every turn and come back as pages to be cleared, which costs more than it saves.
 READ_BYTES: Final = 8 * 1024 * 1024
 
+#: The same for rows that do not go to Spark: a batch costs less there, and a small buffer stays
+#: with the process, where a large one comes back from the system as pages to be cleared.
+SMALL_READ_BYTES: Final = 2 * 1024 * 1024
+
 #: Foreign messages between two runs up to which they are read through rather than around: they
 #: most likely lie in the same record batch.
 GAP_MAX: Final = 256

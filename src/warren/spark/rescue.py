@@ -28,10 +28,10 @@ from warren.spark.archiving import (
     VERSION,
     ArchiveProgress,
     publish_json,
-    write_rows,
 )
 from warren.spark.offline_rows import plan_parts, read_parts
 from warren.spark.options import offline_options
+from warren.spark.parquet import write_rows
 from warren.spark.schema import OFFLINE_COLUMNS, arrow_schema
 
 DAMAGE: Final = "_damage.json"

@@ -98,16 +98,30 @@ _OFFLINE_COLUMNS: Final = (
 )
 
 
+#: What a drain says of files that its tasks wrote.
+_FILE_COLUMNS: Final = (
+    ("staged_file", "string"),
+    ("part", "int"),
+    ("parts", "int"),
+    ("rows", "long"),
+    ("bytes", "long"),
+)
+
+
 #: All columns of a queue of a broker, in their order.
 COLUMNS: Final = tuple(name for name, _ in _COLUMNS)
 
 #: All columns of a queue of a data directory, in their order.
 OFFLINE_COLUMNS: Final = COLUMNS + tuple(name for name, _ in _OFFLINE_COLUMNS)
 
+#: All columns of a drain whose tasks write files, in their order.
+FILE_COLUMNS: Final = tuple(name for name, _ in _FILE_COLUMNS)
+
 
 def _chosen(columns: Collection[str]) -> list[tuple[str, str]]:
     """Some of the columns, each with its kind, in their order."""
-    return [(name, kind) for name, kind in (*_COLUMNS, *_OFFLINE_COLUMNS) if name in columns]
+    known = (*_COLUMNS, *_OFFLINE_COLUMNS, *_FILE_COLUMNS)
+    return [(name, kind) for name, kind in known if name in columns]
 
 
 def spark_schema(columns: Collection[str]) -> StructType:

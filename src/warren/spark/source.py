@@ -28,8 +28,9 @@ from warren.spark.options import (
     staged_options,
     table_columns,
     write_options,
+    writes_files,
 )
-from warren.spark.schema import spark_schema
+from warren.spark.schema import FILE_COLUMNS, spark_schema
 
 
 def check_spark(version: str = __version__) -> None:
@@ -55,8 +56,10 @@ class WarrenDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns that a query of a queue gives."""
-        check_read(dict(self.options))
-        return spark_schema(table_columns(dict(self.options)))
+        given = dict(self.options)
+        check_read(given)
+        columns = table_columns(given)
+        return spark_schema(FILE_COLUMNS if writes_files(given) else columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """What reads a queue once, or a data directory, for `spark.read`."""

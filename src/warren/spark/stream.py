@@ -26,6 +26,7 @@ from warren.spark.checkpoint import CommitWatch, Offset, Places, offset_of, plac
 from warren.spark.draining import DrainedQueues
 from warren.spark.options import UNBOUNDED, ReadOptions
 from warren.spark.partition import plan, read
+from warren.spark.task_files import read_into_file
 
 
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -111,8 +112,10 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return plan(self._options, held)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the rows of one task's partition, as Arrow batches."""
+        """Read the rows of one task's partition, as Arrow batches, or into a file."""
         complete = self._options.fail_on_data_loss
+        if self._options.archive is not None:
+            return read_into_file(self._options, partition, complete, self._connect)
         return read(self._options, partition, complete, self._connect)
 
     def commit(self, end: Offset) -> None:
