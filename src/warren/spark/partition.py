@@ -75,8 +75,10 @@ def _prepare_worker() -> None:
         return
     _prepared_in = os.getpid()
     gc.freeze()
-    library = ctypes.CDLL(None) if sys.platform == "linux" else None
-    if hasattr(library, "mallopt"):  # glibc; other C libraries go their own ways
+    if sys.platform != "linux":
+        return
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):  # glibc has it
         library.mallopt(_MMAP_THRESHOLD, _KEPT_BYTES // 2)
         library.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
 

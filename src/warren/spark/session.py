@@ -27,7 +27,8 @@ LOCAL: Final = {
         " -Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
     ),
     "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+        "org.apache.spark.sql.execution.streaming.checkpointing"
+        ".FileSystemBasedCheckpointFileManager"
     ),
 }
 """Settings of a session whose driver does all work and whose checkpoints are on its own disk."""
