@@ -84,17 +84,22 @@ def test_a_task_reads_into_memory_that_the_one_before_had() -> None:
     assert int(said(FAULTS)) < pages / 10
 
 
-def test_processes_import_the_installed_spark_and_not_that_of_the_zip_file() -> None:
+def test_processes_import_the_installed_spark_and_all_else_as_before(tmp_path: Path) -> None:
     home = Path(pyspark.__file__).parent
-    code = "import sys, pyspark; print(pyspark.__file__, sys.argv[1:])"
+    (tmp_path / "numpy.py").touch()  # something else that is installed
+    code = "import numpy, pyspark, sys; print(pyspark.__file__, numpy.__file__, sys.argv[1:])"
+    paths = [str(home / "python" / "lib" / "pyspark.zip"), str(tmp_path)]
     done = subprocess.run(
         [python_launcher(), "-c", code, "a b"],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(home / "python" / "lib" / "pyspark.zip")},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         timeout=patient(60),
     )
-    assert done.stdout.strip() == f"{home / '__init__.py'} ['a b']", done.stderr
+    assert done.returncode == 0, done.stderr
+    spark, other, words = done.stdout.split(maxsplit=2)
+    assert Path(spark).resolve() == (home / "__init__.py").resolve()
+    assert (other, words) == (str(tmp_path / "numpy.py"), "['a b']\n")
 
 
 def test_a_spark_that_is_elsewhere_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

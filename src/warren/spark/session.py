@@ -39,7 +39,7 @@ def python_launcher() -> str:
     """Make a script that starts this Python, with the installed `pyspark` first, for Spark.
 
     Spark has its Python processes import `pyspark` from a zip file that has no bytecode, and each
-    compiles it anew.
+    compiles it anew. All other packages come from where they came from before.
 
     Returns:
         Its path, good for as long as this process lives; the path of this Python where Spark is
@@ -54,10 +54,13 @@ def python_launcher() -> str:
         return sys.executable
     folder = tempfile.mkdtemp(prefix="warren-python-")
     atexit.register(_remove, folder, os.getpid())
+    first = Path(folder) / "first"
+    first.mkdir()
+    (first / "pyspark").symlink_to(home.resolve())
     script = Path(folder) / "python"
     script.write_text(
         "#!/bin/sh\n"
-        f"PYTHONPATH={shlex.quote(str(home.parent))}${{PYTHONPATH:+:$PYTHONPATH}}"
+        f"PYTHONPATH={shlex.quote(str(first))}${{PYTHONPATH:+:$PYTHONPATH}}"
         f' exec {shlex.quote(sys.executable)} "$@"\n'
     )
     script.chmod(0o700)
