@@ -1,12 +1,13 @@
 """CPU that Spark spends on reading and writing a queue: JVM and Python workers; and the broker's.
 
     python -m bench.spark [--rows 1000000] [--bytes 1000] [--reps 3] [--uri amqp://...]
-                          [--only REGEX] [--python PATH]
+                          [--only REGEX] [--python PATH] [--plain]
 
 Without `--uri` a broker is started for the time of the run. CPU seconds are the figure to look at:
 wall time is that of a machine which also runs the broker. Each case runs REPS times (3) and prints
 every run: in the first ones the JVM compiles and Python imports, which a long query pays once.
-`--python` names what Spark starts its Python processes with (`docs/spark.md`, "Running it").
+The session has what `docs/spark.md` ("Running it") recommends for one machine, and with `--plain`
+nothing of it. `--python` names what Spark starts its Python processes with.
 
 Beside the cases of a queue run those of Spark's own file source and sink over the same rows, in
 Parquet with zstd. Micro-batches of a few rows show what one costs at least: with Spark's own
@@ -241,12 +242,13 @@ def main() -> None:
     parser.add_argument("--reps", type=int, default=3)
     parser.add_argument("--uri")
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--plain", action="store_true")
     parser.add_argument("--only", type=re.compile, default=re.compile(""))
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="warren-bench-") as scratch:
         with broker(given.uri, Path(scratch)) as uri:
             with patch.object(sys, "executable", given.python):
-                spark = session()
+                spark = session(tuned=not given.plain)
             try:
                 run(spark, uri, given)
             finally:

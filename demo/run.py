@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import warren
 from demo.orders import Order, read_orders, revenue_by_country
 from warren.client import Connection, connect
+from warren.spark.session import LOCAL, python_launcher
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -161,10 +162,14 @@ def publish(connection: Connection, orders: list[Order]) -> None:
     say(f"publish   {len(orders):,} orders, each confirmed on disk, in {took:.2f} s")
 
 
-def session() -> SparkSession:
-    """A small local Spark that finds this Python, and the package it runs from."""
+def session(tuned: bool = True) -> SparkSession:
+    """A small local Spark that finds this Python, and the package it runs from.
+
+    Args:
+        tuned: Whether it has what `docs/spark.md` recommends for one machine.
+    """
     source = str(Path(warren.__file__).resolve().parent.parent)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = python_launcher() if tuned else sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [source, *filter(None, [os.environ.get("PYTHONPATH")])]
     )
@@ -181,7 +186,7 @@ def session() -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+        **(LOCAL if tuned else {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC"}),
     }
     builder = SparkSession.builder.master("local[2,4]").appName("warren demo")
     for name, value in conf.items():

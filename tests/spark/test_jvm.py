@@ -24,6 +24,7 @@ from warren.client.table import Tables
 from warren.queues.feed_block import DROPPED, NO_REASON, PUBLISHED, FeedBlock
 from warren.spark import feed
 from warren.spark.archive import Archive
+from warren.spark.session import LOCAL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -457,7 +458,8 @@ def test_drivers_that_are_killed_lose_and_double_nothing(
     """One query stores batches, and one moves rows to another queue exactly once.
 
     The first driver is killed between two batches of the one and while tasks of the other stage
-    rows, the second while it moves those of a later batch; the third comes to the end.
+    rows, the second, which has the settings for one machine, while it moves those of a later batch;
+    the third comes to the end.
     """
     target, source, rows = f"{queue}-target", f"{queue}-source", 12_000
     for name in (target, source):
@@ -472,7 +474,6 @@ def test_drivers_that_are_killed_lose_and_double_nothing(
         return {"amqp.uri": broker.url, "subscribe": name, "groupId": "g", **more}
 
     given = {
-        "conf": FAST,
         "out": str(out),
         "stored": options(queue, maxOffsetsPerTrigger="300"),
         "moved": options(source, maxOffsetsPerTrigger="5000", minPartitions="2"),
@@ -490,8 +491,8 @@ def test_drivers_that_are_killed_lose_and_double_nothing(
         except ChannelException:
             return False
 
-    def run(hang: int, reached: Any, what: str) -> None:
-        driver = run_driver(given | {"hang": hang}, log)
+    def run(hang: int, reached: Any, what: str, conf: dict[str, str] = FAST) -> None:
+        driver = run_driver(given | {"conf": conf, "hang": hang}, log)
         try:
             wait_until(lambda: driver.poll() is not None or reached(), what)
             assert driver.poll() is None or (out / "done").exists(), log.read_text()[-4_000:]
@@ -504,7 +505,8 @@ def test_drivers_that_are_killed_lose_and_double_nothing(
     # What comes between the runs belongs to no logged batch.
     fill(connection, queue, 1_000, 1_100)
     (out / "hangs").unlink()
-    run(-1, lambda: count(connection, target) > 6_000, "rows of the second batch are moved")
+    moved = "rows of the second batch are moved"
+    run(-1, lambda: count(connection, target) > 6_000, moved, LOCAL | FAST)
     run(-1, (out / "done").exists, "the last run")
 
     stored = spark.read.parquet(str(out)).selectExpr("cast(value as string)", "batch").collect()

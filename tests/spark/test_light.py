@@ -1,12 +1,19 @@
-"""What each kind of Spark's Python processes imports: they start anew, and each import costs."""
+"""What Spark's Python processes cost: imports, since they start anew, and memory."""
 
 from __future__ import annotations
 
+import ctypes
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pyspark
+import pytest
 
 from tests.spark.conftest import environment
 from tests.support.patience import patient
+from warren.spark.session import python_launcher
 
 LOOK_UP = """
 import sys
@@ -31,6 +38,24 @@ rows = to_arrow(parse(batch(1, [record(b"x"), record(b"y", properties=rich)]))[0
 print(rows.num_rows, "pandas" in sys.modules)
 """
 
+FAULTS = """
+import resource
+from tests.spark.fake import FakeBroker
+from warren.spark.options import read_options
+from warren.spark.partition import Rows, read
+options = read_options({"subscribe": "q"}, streaming=False)
+list(read(options, Rows([], 0, 1), False, FakeBroker().connect))
+
+def blocks():
+    for _ in range(20):
+        held = [b"x" * (4 << 20) for _ in range(8)]
+
+blocks()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+blocks()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
 
 def said(code: str) -> str:
     """What a Python process of its own prints."""
@@ -51,3 +76,47 @@ def test_looking_the_source_up_needs_no_arrow() -> None:
 
 def test_reading_needs_no_pandas() -> None:
     assert said(TASK) == "2 False"
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="glibc alone has mallopt")
+def test_a_task_reads_into_memory_that_the_one_before_had() -> None:
+    pages = 20 * 8 * (4 << 20) // 4096
+    assert int(said(FAULTS)) < pages / 10
+
+
+def test_processes_import_the_installed_spark_and_all_else_as_before(tmp_path: Path) -> None:
+    home = Path(pyspark.__file__).parent
+    (tmp_path / "numpy.py").touch()  # something else that is installed
+    code = "import numpy, pyspark, sys; print(pyspark.__file__, numpy.__file__, sys.argv[1:])"
+    paths = [str(home / "python" / "lib" / "pyspark.zip"), str(tmp_path)]
+    done = subprocess.run(
+        [python_launcher(), "-c", code, "a b"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        timeout=patient(60),
+    )
+    assert done.returncode == 0, done.stderr
+    spark, other, words = done.stdout.split(maxsplit=2)
+    assert Path(spark).resolve() == (home / "__init__.py").resolve()
+    assert (other, words) == (str(tmp_path / "numpy.py"), "['a b']\n")
+
+
+def test_a_spark_that_is_elsewhere_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    assert python_launcher.__wrapped__() == sys.executable
+
+
+def test_the_launcher_goes_with_the_process_that_made_it() -> None:
+    code = """
+import os
+from warren.spark.session import python_launcher
+script = python_launcher()
+if os.fork() == 0:
+    raise SystemExit
+os.wait()
+print(script, os.path.exists(script))
+"""
+    script, there = said(code).split()
+    assert there == "True"
+    assert not os.path.exists(script)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import warren
 from warren.pipeline.layout import PipelineError
+from warren.spark.session import python_launcher
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +51,8 @@ def open_session(log: Path | None = None) -> SparkSession:
         ModuleNotFoundError: It is not installed.
     """
     source = str(Path(warren.__file__).resolve().parent.parent)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = python_launcher()
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [source, *filter(None, [os.environ.get("PYTHONPATH")])]
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
+import sys
 from collections.abc import Generator, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -61,18 +63,34 @@ def plan(options: ReadOptions, shares: Sequence[QueueShare]) -> list[InputPartit
     ]
 
 
-_frozen_in = 0
+#: What glibc's `mallopt` calls the size from which memory is mapped, and that from which it goes
+#: back to the system; the first may be 32 MiB at most.
+_MMAP_THRESHOLD: Final = -3
+_TRIM_THRESHOLD: Final = -1
+_KEPT_BYTES: Final = 64 * 1024 * 1024
+
+_prepared_in = 0
 
 
-def _spare_the_collector() -> None:
-    """Keep what is imported out of garbage collections, once in a worker process.
+def _prepare_worker() -> None:
+    """Have a worker process spend less on its memory, once in each.
 
-    Spark's worker collects after each task, over all modules there are: some 25 ms of CPU.
+    What is imported stays out of garbage collections: Spark's worker collects after each task,
+    over all modules there are, some 25 ms of CPU. And up to 64 MiB of memory that is free stay
+    with the process. Each batch takes a few blocks of megabytes, which the C library hands back to
+    the system and the system clears for the next one: a sixth of all CPU that reading takes.
     """
-    global _frozen_in
-    if _frozen_in != os.getpid():
-        _frozen_in = os.getpid()
-        gc.freeze()
+    global _prepared_in
+    if _prepared_in == os.getpid():
+        return
+    _prepared_in = os.getpid()
+    gc.freeze()
+    if sys.platform != "linux":
+        return
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):  # glibc has it
+        library.mallopt(_MMAP_THRESHOLD, _KEPT_BYTES // 2)
+        library.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 def read(
@@ -96,7 +114,7 @@ def read(
         RowsLost: `complete`, and some are gone.
     """
     assert isinstance(partition, Rows), partition
-    _spare_the_collector()
+    _prepare_worker()
     caller = PatientCaller(options.uris, options.retry_seconds, connect)
     try:
         for share in partition.shares:

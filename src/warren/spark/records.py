@@ -24,12 +24,12 @@ when they came; here it is checked that every part of every record ends where th
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from warren.checksum import crc32
 from warren.errors import CorruptRecord
 from warren.limits import FRAME_OVERHEAD_BYTES
 from warren.log.batch import (
@@ -270,7 +270,7 @@ def parse(data: bytes) -> list[Stored]:
             raise CorruptRecord("table.read", at, f"no record batch of version {FORMAT_VERSION}")
         if size < HEADER_BYTES + 4 * count or size > len(data) - at:
             raise CorruptRecord("table.read", at, f"a record batch of {size} bytes does not fit")
-        if zlib.crc32(view[at + CHECKED_FROM : at + size]) != checksum:
+        if crc32(view[at + CHECKED_FROM : at + size]) != checksum:
             raise CorruptRecord("table.read", at, "wrong checksum")
         if count and kind in (KIND_MESSAGES, KIND_TRANSIENT):
             payload = at + HEADER_BYTES + 4 * count

@@ -1,0 +1,73 @@
+"""What a session of Spark on one machine is given, so that its processes cost less.
+
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in LOCAL.items():
+        builder = builder.config(name, value)
+    os.environ["PYSPARK_PYTHON"] = python_launcher()
+
+`docs/spark.md` ("Running it") says what each of them is for, and what it takes away.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+LOCAL: Final = {
+    "spark.driver.extraJavaOptions": (
+        "-XX:+UseSerialGC"
+        " -Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+    ),
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing"
+        ".FileSystemBasedCheckpointFileManager"
+    ),
+}
+"""Settings of a session whose driver does all work and whose checkpoints are on its own disk."""
+
+
+@cache
+def python_launcher() -> str:
+    """Make a script that starts this Python, with the installed `pyspark` first, for Spark.
+
+    Spark has its Python processes import `pyspark` from a zip file that has no bytecode, and each
+    compiles it anew. All other packages come from where they came from before.
+
+    Returns:
+        Its path, good for as long as this process lives; the path of this Python where Spark is
+        not the installed one, or has no shell to run scripts with.
+    """
+    found = find_spec("pyspark")
+    home = Path(found.origin).parent if found is not None and found.origin else None
+    elsewhere = os.environ.get("SPARK_HOME")
+    if home is None or not home.is_dir() or os.name != "posix":
+        return sys.executable
+    if elsewhere and Path(elsewhere).resolve() != home.resolve():
+        return sys.executable
+    folder = tempfile.mkdtemp(prefix="warren-python-")
+    atexit.register(_remove, folder, os.getpid())
+    first = Path(folder) / "first"
+    first.mkdir()
+    (first / "pyspark").symlink_to(home.resolve())
+    script = Path(folder) / "python"
+    script.write_text(
+        "#!/bin/sh\n"
+        f"PYTHONPATH={shlex.quote(str(first))}${{PYTHONPATH:+:$PYTHONPATH}}"
+        f' exec {shlex.quote(sys.executable)} "$@"\n'
+    )
+    script.chmod(0o700)
+    return str(script)
+
+
+def _remove(folder: str, owner: int) -> None:
+    """Remove a folder at the end of the process that made it, and not at that of a fork."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
