@@ -21,8 +21,8 @@ publisher to consumer. Pages have 100 rows and are asked for ten times a second 
     idle         no messages flow: what share of a core the node uses
 
 With `--turns` all rows are measured so often, one after the other, and medians are shown behind
-those of each turn. Before the first row messages flow for `--warm` seconds: a node that has just got 100,000 queues has
-work of its own for half a minute, which writes down what each of them is.
+those of each turn. Before the first row messages flow for `--warm` seconds: a node that has just
+got 100,000 queues has work of its own for half a minute, which writes down what each of them is.
 `--peer` measures RabbitMQ 4.3 beside it, row by row; whichever is not measured stands still
 meanwhile. It lies below `--peer-base`, a number of a port; what an earlier run left there is
 deleted first, which may take many minutes where that had 100,000 queues: name another one then.

@@ -445,7 +445,7 @@ class Node(Loop):
         )
 
     def messages_wait(self) -> bool:
-        """Whether the next turn has something of clients to pass on, and not the node's own only."""
+        """Whether the next turn has something of clients to pass on, and not its own work only."""
         return (
             self.inputs > 0
             or len(self._dirty_queues) > 0
