@@ -311,8 +311,8 @@ def measure(options: argparse.Namespace, brokers: list[Broker]) -> None:
         ours.recv()
         ours.send("pause")
         broker.pause()
-    every = ["nothing", *rows_of(options, brokers[0].ports)]
-    wanted = [name for name in every if re.search(options.only, name)]
+    names = ["nothing", *rows_of(options, brokers[0].ports)]
+    wanted = [name for name in names if re.search(options.only, name)]
     turns: dict[tuple[str, str], list[Figures]] = {}
     for name in wanted * options.turns:
         for broker, ours, _ in flows:
@@ -332,9 +332,9 @@ def measure(options: argparse.Namespace, brokers: list[Broker]) -> None:
                 ours.recv()
                 answers = asked(watcher, paths, options.seconds, every)
             ours.send("tell")
-            figures = figures_of(answers, ours.recv())
-            print(row(name, broker.name, figures), flush=True)
-            turns.setdefault((name, broker.name), []).append(figures)
+            found = figures_of(answers, ours.recv())
+            print(row(name, broker.name, found), flush=True)
+            turns.setdefault((name, broker.name), []).append(found)
             ours.send("pause")
             broker.pause()
     if options.turns > 1:

@@ -21,7 +21,7 @@ import pytest
 
 from tests.spark.fake import FakeBroker, record
 from warren.errors import BrokerError
-from warren.spark import batch_files, task_files
+from warren.spark import archive, batch_files, task_files
 from warren.spark.batch_files import BatchFiles, TaskFile
 from warren.spark.broker import Fenced
 from warren.spark.options import read_options
@@ -390,3 +390,19 @@ def test_a_task_whose_query_has_lost_the_group_leaves_no_file(tmp_path: Path) ->
     with pytest.raises(Fenced):
         list(source.read(part))
     assert left(tmp_path) == []
+
+
+def test_a_name_that_another_driver_gave_is_on_disk_before_anybody_goes_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That one may be frozen between its link and its sync."""
+    synced: list[Path] = []
+    monkeypatch.setattr(archive, "sync", synced.append)
+    for name in ("theirs", "ours"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "public").mkdir()
+    final = tmp_path / "public" / "1.parquet"
+    os.link(tmp_path / "theirs", final)
+    archive.publish(tmp_path / "ours", final)
+    assert final.read_text() == "theirs"
+    assert synced[-1] == final.parent

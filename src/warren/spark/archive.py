@@ -23,6 +23,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,19 +79,18 @@ class Archive:
             shutil.rmtree(attempt, ignore_errors=True)
 
 
-def publish(written: Path, final: Path) -> bool:
-    """Give a file its final name, durably; whether it was the first to have it.
+def publish(written: Path, final: Path) -> None:
+    """Have a file under its final name, durably: this one, unless another one has the name.
+
+    That one's name may not be on disk yet, where who gave it was frozen or killed behind its link.
 
     Raises:
         OSError: The disk is full, or cannot link.
     """
     sync(written)
-    try:
+    with suppress(FileExistsError):
         os.link(written, final)
-    except FileExistsError:
-        return False
     sync(final.parent)
-    return True
 
 
 def sync(path: Path) -> None:
