@@ -403,6 +403,6 @@ def test_a_name_that_another_driver_gave_is_on_disk_before_anybody_goes_by_it(
     (tmp_path / "public").mkdir()
     final = tmp_path / "public" / "1.parquet"
     os.link(tmp_path / "theirs", final)
-    archive.publish(tmp_path / "ours", final)
+    assert not archive.publish(tmp_path / "ours", final)
     assert final.read_text() == "theirs"
     assert synced[-1] == final.parent

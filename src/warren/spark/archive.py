@@ -23,7 +23,6 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,8 +78,8 @@ class Archive:
             shutil.rmtree(attempt, ignore_errors=True)
 
 
-def publish(written: Path, final: Path) -> None:
-    """Have a file under its final name, durably: this one, unless another one has the name.
+def publish(written: Path, final: Path) -> bool:
+    """Have a file under its final name, durably; whether it is this one, and not one before.
 
     That one's name may not be on disk yet, where who gave it was frozen or killed behind its link.
 
@@ -88,9 +87,13 @@ def publish(written: Path, final: Path) -> None:
         OSError: The disk is full, or cannot link.
     """
     sync(written)
-    with suppress(FileExistsError):
+    is_first = True
+    try:
         os.link(written, final)
+    except FileExistsError:
+        is_first = False
     sync(final.parent)
+    return is_first
 
 
 def sync(path: Path) -> None:
