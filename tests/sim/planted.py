@@ -320,26 +320,26 @@ PLANTED = {
     quorum_confirms_at_append: Where(6),
     classic_confirms_at_append: Where(2),
     rejected_is_confirmed: Where(5),
-    unchecked_tail: Where(6, 200, (POWER,), LARGE | {"large_bytes": 20_000}),
-    live_without_held: Where(12),
-    no_doubt: Where(503),
+    unchecked_tail: Where(10, 200, (POWER,), LARGE | {"large_bytes": 20_000}),
+    live_without_held: Where(1),
+    no_doubt: Where(456),
     snapshot_of_what_is_ahead: Where(411),
     settles_neighbour: Where(3),
     forgotten_reset: Where(10),
-    forgotten_live_run: Where(14),
+    forgotten_live_run: Where(1),
     no_redelivered: Where(10),
     eager_redelivered: Where(
-        146, 150, (DEAF,), {"large_share": 0.1, "groups": False, "trouble_share": 0.01}
+        183, 150, (DEAF,), {"large_share": 0.1, "groups": False, "trouble_share": 0.01}
     ),
     spurious_return: Where(3),
     spurious_nack: Where(7),
     first_of_a_run: Where(10),
-    snapshot_ahead: Where(6),
+    snapshot_ahead: Where(15),
     surviving_transients: Where(3),
-    unfenced: Where(4),
+    unfenced: Where(5),
     ignored_limit: Where(1),
     unsynced_manifest: Where(
-        2, 300, (POWER,), LARGE | {"wal_max_bytes": 8_192, "compact_interval_ms": 100}
+        21, 300, (POWER,), LARGE | {"wal_max_bytes": 8_192, "compact_interval_ms": 100}
     ),
     goes_on_after_failure: Where(11),
     unfailing_rejections: Where(10, 300, (STOP,), REJECTING),

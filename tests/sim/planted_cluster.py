@@ -541,9 +541,9 @@ PLANTED = {
     early_apply: Where(),
     confirms_at_submit: Where(4),
     stamps_by_wall: Where(1, 150, (CLOCK, TRANSFER)),
-    damage_unheeded: Where(1, 250, (SPOIL, KILL, CUT)),
+    damage_unheeded: Where(10, 250, (SPOIL, KILL, CUT)),
     same_name: Where(3, 250, (WIPE, KILL, CUT)),
-    leases_by_wall: Where(119, 300, (CLOCK, TRANSFER, LOSE, KILL), LEASES),
+    leases_by_wall: Where(399, 300, (CLOCK, TRANSFER, LOSE, KILL), LEASES),
     lost_resend: Where(3, 100, (CUT, TRANSFER), QUORUM),
     unchecked_sequence: Where(2, 150, (CUT, TRANSFER, KILL)),
     open_sessions: Where(2, 120, (KILL, STOP), QUORUM | {"clients": 2}),
@@ -583,13 +583,13 @@ PLANTED = {
     ),
     raft_unheeded: Where(1, 400, (DAMAGE, POWER)),
     forgotten_pending: Where(),
-    what_is_gone_stays: Where(28, 250, (POWER, KILL, STOP), SMALL_FILES | {"clients": 2}),
+    what_is_gone_stays: Where(3, 250, (POWER, KILL, STOP), SMALL_FILES | {"clients": 2}),
     followers_hand_out_nothing: Where(4),
     unheard_restart: Where(2, 120, (KILL, STOP), QUORUM | {"clients": 2}),
     replays_closed: Where(),
     kept_by_the_gone: Where(1, 120, (KILL, POWER), QUORUM | {"clients": 3}),
     returns_unmarked: Where(2, 60, (KILL, STOP), QUORUM | {"clients": 2}),
-    ready_after_a_part: Where(2, 150, (POWER, KILL, REPLACE), SMALL_FILES),
+    ready_after_a_part: Where(10, 150, (POWER, KILL, REPLACE), SMALL_FILES),
     snapshot_without_a_run: Where(60, 150, (POWER, KILL, REPLACE), SMALL_FILES),
     stale_get: Where(
         2, 150, (CUT, LOSE), QUORUM | {"clients": 3, "gap_us": 2_000, "jitter_us": 2_000}
@@ -614,9 +614,9 @@ PLANTED = {
             "fault_us": 30_000,
         },
     ),
-    returns_out_of_order: Where(1, 150, (LOSE, CUT), CLASSIC | {"clients": 2}),
+    returns_out_of_order: Where(3, 150, (LOSE, CUT), CLASSIC | {"clients": 2}),
     eager_deletion: Where(
-        3,
+        5,
         400,
         (CUT, PARTITION),
         FAST
@@ -631,7 +631,7 @@ PLANTED = {
         },
     ),
     open_to_all: Where(12, 100, (LOSE,), {"exclusive": True}),
-    outlives_its_connection: Where(23, 150, (LOSE, CUT), {"exclusive": True}),
+    outlives_its_connection: Where(5, 150, (LOSE, CUT), {"exclusive": True}),
     outlives_its_process: Where(2, 100, (KILL,), {"renewed": ["transient"], "fault_us": 60_000}),
 }
 """With each bug where it shows soon; see `hunt`."""

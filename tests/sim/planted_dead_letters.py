@@ -119,8 +119,8 @@ PLANTED = {
     settled_when_sent: Where(4, 250, (KILL, POWER, CUT, TRANSFER), LETTERS),
     given_up: Where(5, 200, (LOSE, CUT), LETTERS),
     left_out_of_snapshots: Where(6, 300, (KILL, POWER), LETTERS | {"wal_max_bytes": 8_192}),
-    lost_alone: Where(1, 200, (KILL, TRANSFER), ONCE),
-    half_of_the_limit: Where(3, 200, (TRANSFER,), LIMITED),
+    lost_alone: Where(3, 200, (KILL, TRANSFER), ONCE),
+    half_of_the_limit: Where(6, 200, (TRANSFER,), LIMITED),
     sent_again_by_the_next: Where(354, 300, (BLACKOUT,), ONCE | {"letters_limit": 0}),
 }
 """With each bug where it shows soon; see `hunt`."""

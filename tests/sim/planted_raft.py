@@ -230,13 +230,13 @@ HASTY = {"groups": False, "gap_us": 2_000, "fault_us": 60_000}
 """Clients and faults are."""
 
 PLANTED = {
-    blind_vote: Where(5),
+    blind_vote: Where(3),
     counts_memory: Where(1, 150, (POWER, BLACKOUT), HASTY | {"disk_us": 10_000}),
     acknowledges_memory: Where(1, 150, (POWER, BLACKOUT), HASTY | {"disk_us": 10_000}),
     counts_learners: Where(10, 150, (REPLACE, MEMBERS, POWER)),
     half_is_enough: Where(),
-    commits_unvalidated: Where(2, 150, (KILL, PARTITION, TRANSFER), HASTY),
-    doubled_append_cuts: Where(21),
+    commits_unvalidated: Where(1, 150, (KILL, PARTITION, TRANSFER), HASTY),
+    doubled_append_cuts: Where(2),
     configured_at_commit: Where(1),
 }
 """With each bug where it shows soon; see `hunt`."""

@@ -42,6 +42,6 @@ def never_heard_again() -> Undo:
 PLANTED = {
     left_out_of_snapshots: Where(1, 300, (KILL, POWER), RETRIES | {"wal_max_bytes": 8_192}),
     nobody_looks: Where(3, 200, (CUT,), RETRIES),
-    never_heard_again: Where(28, 200, (PARTITION,), RETRIES),
+    never_heard_again: Where(73, 200, (PARTITION,), RETRIES),
 }
 """With each bug where it shows soon; see `hunt`."""
