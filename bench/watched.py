@@ -2,7 +2,7 @@
 
     python -m bench.watched [--queues 100000] [--connections 10000] [--rate 1000] [--seconds 10]
                             [--warm 50] [--turns 1] [--only REGEX] [--peer] [--peer-base 5850]
-                            [--pause]
+                            [--nice] [--pause]
 
 A node of its own has so many durable classic queues and so many connections, each with a channel,
 that do nothing. Ten queues take messages of 256 bytes from one publisher, at the rate, and one
@@ -26,6 +26,7 @@ got 100,000 queues has work of its own for half a minute, which writes down what
 `--peer` measures RabbitMQ 4.3 beside it, row by row; whichever is not measured stands still
 meanwhile. It lies below `--peer-base`, a number of a port; what an earlier run left there is
 deleted first, which may take many minutes where that had 100,000 queues: name another one then.
+With `--nice` who asks gives way to all others on the machine, as if it were on another one.
 `--pause` waits for a line on stdin between making all of that and measuring. Descriptors allow
 about as many connections as `ulimit -n` says.
 """
@@ -64,6 +65,7 @@ SETTLE_SECONDS = 1.0
 PEER_BASE = 5850
 AT_ONCE = 50
 """Connections that are opened at a time."""
+NICE = 15
 TICK = os.sysconf("SC_CLK_TCK")
 HEAD = (
     "| | | answers p50 ms | p99 | max | messages p50 ms | p99 | max | answers | messages |\n"
@@ -305,6 +307,8 @@ def measure(options: argparse.Namespace, brokers: list[Broker]) -> None:
         busy.start()
         flows.append((broker, ours, busy))
     print(HEAD)
+    if options.nice:
+        os.nice(NICE)
     time.sleep(options.warm)
     for broker, ours, _ in flows:
         ours.send("tell")
@@ -429,6 +433,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--peer", action="store_true")
     parser.add_argument("--peer-base", type=int, default=PEER_BASE)
+    parser.add_argument("--nice", action="store_true")
     parser.add_argument("--pause", action="store_true")
     options = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
