@@ -65,6 +65,22 @@ def write(log: Log, group_id: int, size: int) -> None:
     log.group(group_id).append(KIND_MESSAGES, 1, 0, 1, pack_lengths([body]), body, None)
 
 
+def filled(more: int) -> tuple[Log, SimExecutor, Owner]:
+    """A log whose first file is closed and has many groups; that had as many more large entries."""
+    log, executor, owner = begun()
+    for group_id in range(1, GROUPS + 1):
+        write(log, group_id, 100)
+    log.flush()
+    executor.drain()
+    for _ in range(more):
+        write(log, GROUPS + 1, 10_000)
+        log.flush()
+        executor.drain()
+    old = log._store.files[0]
+    assert old.closed and len(old.groups) == GROUPS
+    return log, executor, owner
+
+
 def lists_of_groups() -> list[list[object]]:
     """What Python's collector would look through, wherever a look has come to; other tests' too."""
     known = [one for one in gc.get_objects() if isinstance(one, list) and len(one) >= GROUPS]
@@ -74,17 +90,8 @@ def lists_of_groups() -> list[list[object]]:
 def test_a_tick_looks_at_few_groups_and_lets_go_of_few() -> None:
     """Files with many groups close, are rewritten, and leave the log."""
     others = lists_of_groups()
-    log, executor, owner = begun()
-    for group_id in range(1, GROUPS + 1):
-        write(log, group_id, 100)
-    log.flush()
-    executor.drain()
-    for _ in range(40):
-        write(log, GROUPS + 1, 10_000)
-        log.flush()
-        executor.drain()
+    log, executor, owner = filled(40)
     old = log._store.files[0]
-    assert old.closed and len(old.groups) == GROUPS
     now_ms = 0
     shrinking = 0
     while old.groups:
@@ -255,21 +262,6 @@ def test_a_round_keeps_the_loop_that_is_small_beside_its_batches(
     executor.drain()
 
 
-def filled() -> tuple[Log, SimExecutor, Owner]:
-    """A log with a closed file of many groups that lie in no snapshot, looked at by nobody."""
-    log, executor, owner = begun()
-    for group_id in range(1, GROUPS + 1):
-        write(log, group_id, 100)
-    log.flush()
-    executor.drain()
-    for _ in range(8):
-        write(log, GROUPS + 1, 10_000)
-        log.flush()
-        executor.drain()
-    assert log._store.files[0].closed
-    return log, executor, owner
-
-
 def until_rest(log: Log, executor: SimExecutor) -> int:
     """Go on as turns of the node do, without a tick; how many times."""
     times = 0
@@ -282,7 +274,7 @@ def until_rest(log: Log, executor: SimExecutor) -> int:
 
 
 def test_a_look_goes_on_in_turns_and_asks_for_some_snapshots_between_two_ticks() -> None:
-    log, executor, owner = filled()
+    log, executor, owner = filled(8)
     now_ms = 10_000
     while not owner.wanted:
         # Files get their indexes first.
@@ -298,7 +290,7 @@ def test_a_look_goes_on_in_turns_and_asks_for_some_snapshots_between_two_ticks()
 
 
 def test_a_look_waits_as_long_as_many_groups_of_the_one_before_say() -> None:
-    log, executor, owner = filled()
+    log, executor, owner = filled(8)
     now_ms = 10_000
     seen = 0
     while seen < GROUPS:

@@ -58,6 +58,26 @@ def test_what_happens_rouses_a_node_once_and_the_clock_does_not() -> None:
     assert turns.rest(rouse)
 
 
+def test_operators_give_way_to_turns_with_messages_and_not_to_the_nodes_own_work() -> None:
+    loop = Loop()
+    turns = NodeTurns(cast(Any, loop), lambda status: None, lambda: True, lambda: True)
+    pair = Pair(alone=True)
+    node = pair.a.node
+    client = pair.a.client()
+    client.declare("q")
+    turns.serve(node)
+    assert not turns.messages_wait()
+    node.tick_log()
+    turns.after_event()
+    assert len(loop.calls) == 1 and not turns.messages_wait()
+    client.publish("q", b"message")
+    client.exchange()
+    assert turns.messages_wait()
+    while loop.calls:
+        loop.calls.pop()()
+    assert not turns.messages_wait()
+
+
 def test_a_node_with_others_does_not_rest() -> None:
     pair = Pair()
     assert len(pair.a.node.metadata.nodes) == 2

@@ -53,8 +53,8 @@ GROUPS_PER_MS: Final = 10
 of a core looks at files, however many groups they have."""
 
 ASKED_FACTOR: Final = 8
-"""So many times `groups_at_once` are asked for a snapshot between two ticks, which all are written:
-what clients have to wait for on the disk comes first."""
+"""At most so many times `groups_at_once` are asked for a snapshot between two ticks: all of these
+are written, and what clients wait for is written by the same disk."""
 
 SMALL_FILES_MAX: Final = 4
 """This many small neighbours are merged even if nothing in them is dead."""

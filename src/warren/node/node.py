@@ -429,16 +429,11 @@ class Node(Loop):
         self._in_turn = False
         # What is left came up behind its place in this turn.
         self.needs_turn = (
-            len(self._dirty_queues) > 0
-            or len(self._going_on) > 0
+            self._passes_on()
             or len(self._works) > 0
-            or len(self._spent_outputs) > 0
-            or len(self._dirty_outputs) > 0
-            or len(self._confirming) > 0
             or len(self.due_snapshots.groups) > 0
             or len(self._to_tick) > 0
             or self._pulses_due
-            or self._appended_urgent
             or self.timers.more
             or self.cluster.has_work
             or self.log.has_work
@@ -446,9 +441,12 @@ class Node(Loop):
 
     def messages_wait(self) -> bool:
         """Whether the next turn has something of clients to pass on, and not its own work only."""
+        return self.inputs > 0 or self._passes_on()
+
+    def _passes_on(self) -> bool:
+        """Whether there is something of clients to pass on that has come this far."""
         return (
-            self.inputs > 0
-            or len(self._dirty_queues) > 0
+            len(self._dirty_queues) > 0
             or len(self._going_on) > 0
             or len(self._spent_outputs) > 0
             or len(self._dirty_outputs) > 0

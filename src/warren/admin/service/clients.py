@@ -107,6 +107,7 @@ async def list_consumers(
     part: list[ConsumerRow] = []
     slices = Slices()
     for connection in list(service.node.connections.values()):
+        await slices.breathe()
         if connection.vhost not in seen:
             continue
         name = name_of(connection.facts())
