@@ -120,3 +120,29 @@ print(script, os.path.exists(script))
     script, there = said(code).split()
     assert there == "True"
     assert not os.path.exists(script)
+
+
+def test_what_killed_processes_left_goes_with_the_next_launcher() -> None:
+    made = "import time; from warren.spark.session import python_launcher; "
+    made += "print(python_launcher(), flush=True); time.sleep(600)"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", made],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment()},
+        )
+        for _ in range(2)
+    ]
+    try:
+        scripts = [str(each.stdout and each.stdout.readline()).strip() for each in processes]
+        assert all(map(os.path.exists, scripts))
+        processes[0].kill()
+        processes[0].wait()
+        assert os.path.exists(scripts[0])
+        python_launcher.__wrapped__()
+        assert [os.path.exists(script) for script in scripts] == [False, True]
+    finally:
+        for each in processes:
+            each.kill()
+            each.communicate()

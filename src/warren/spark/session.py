@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import shlex
 import shutil
@@ -33,6 +34,9 @@ LOCAL: Final = {
 }
 """Settings of a session whose driver does all work and whose checkpoints are on its own disk."""
 
+_PREFIX: Final = "warren-python-"
+_LOCK: Final = "lock"
+
 
 @cache
 def python_launcher() -> str:
@@ -52,8 +56,9 @@ def python_launcher() -> str:
         return sys.executable
     if elsewhere and Path(elsewhere).resolve() != home.resolve():
         return sys.executable
-    folder = tempfile.mkdtemp(prefix="warren-python-")
-    atexit.register(_remove, folder, os.getpid())
+    _remove_left()
+    folder = tempfile.mkdtemp(prefix=_PREFIX)
+    atexit.register(_remove, folder, os.getpid(), _locked(Path(folder)))
     first = Path(folder) / "first"
     first.mkdir()
     (first / "pyspark").symlink_to(home.resolve())
@@ -67,7 +72,37 @@ def python_launcher() -> str:
     return str(script)
 
 
-def _remove(folder: str, owner: int) -> None:
+def _locked(folder: Path) -> int:
+    """Lock a folder for as long as the process lives; gives what holds the lock.
+
+    The lock is there when its file gets its name: without one nobody takes a folder for left.
+    """
+    new = folder / "new"
+    lock = os.open(new, os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    new.rename(folder / _LOCK)
+    return lock
+
+
+def _remove_left() -> None:
+    """Remove the folders of processes that were killed: nobody has their locks."""
+    for name in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
+        try:
+            lock = os.open(name, os.O_RDWR | os.O_NOFOLLOW)
+        except OSError:
+            continue  # another user's, or gone
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(lock).st_uid == os.getuid():
+                shutil.rmtree(name.parent, ignore_errors=True)
+        except OSError:
+            continue
+        finally:
+            os.close(lock)
+
+
+def _remove(folder: str, owner: int, lock: int) -> None:
     """Remove a folder at the end of the process that made it, and not at that of a fork."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
