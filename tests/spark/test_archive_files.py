@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +11,8 @@ import pandas
 import pyarrow.parquet as pq
 import pytest
 
-from tests.spark.conftest import FAST, environment
-from tests.spark.test_jvm import QUORUM, count, fill, stream, wait_until
+from tests.spark.conftest import FAST
+from tests.spark.test_jvm import QUORUM, count, fill, kill_driver, run_driver, stream, wait_until
 from tests.support.broker import Broker
 from warren.client import Connection
 from warren.client.table import Tables
@@ -208,21 +205,12 @@ def test_drivers_that_are_killed_between_two_links_lose_and_double_nothing(
             "options": options | {"minPartitions": str(parts)},
             "checkpoint": str(tmp_path / "checkpoint"),
         }
-        with log.open("ab") as output:
-            driver = subprocess.Popen(
-                [sys.executable, "-c", DRIVER, json.dumps(given)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                env={**os.environ, **environment()},
-            )
+        driver = run_driver(given, log, DRIVER)
         try:
             wait_until(lambda driver=driver: driver.poll() is not None, f"done with {links} links")
         finally:
             if driver.poll() is None:
-                os.killpg(driver.pid, signal.SIGKILL)
-                driver.wait()
+                kill_driver(driver)
         wanted = 0 if links == 999 else -signal.SIGKILL
         assert driver.returncode == wanted, log.read_text()[-4_000:]
         rows = seen(folder)

@@ -431,10 +431,11 @@ Path(given["out"], "done").touch()
 """
 
 
-def run_driver(given: dict[str, Any], log: Path) -> subprocess.Popen[bytes]:
+def run_driver(given: dict[str, Any], log: Path, program: str = DRIVER) -> subprocess.Popen[bytes]:
+    """Start a driver in a session of its own, so that all of its processes die together."""
     with log.open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-c", DRIVER, json.dumps(given)],
+            [sys.executable, "-c", program, json.dumps(given)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
