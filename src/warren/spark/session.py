@@ -75,7 +75,7 @@ def python_launcher() -> str:
 def _locked(folder: Path) -> int:
     """Lock a folder for as long as the process lives; gives what holds the lock.
 
-    The lock is there when its file gets its name: without one nobody takes a folder for left.
+    The lock is there when its file gets its name: a folder without one is not taken for left.
     """
     new = folder / "new"
     lock = os.open(new, os.O_CREAT | os.O_RDWR, 0o600)
@@ -85,7 +85,7 @@ def _locked(folder: Path) -> int:
 
 
 def _remove_left() -> None:
-    """Remove the folders of processes that were killed: nobody has their locks."""
+    """Remove the folders of processes that were killed: their locks are free."""
     for name in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
         try:
             lock = os.open(name, os.O_RDWR | os.O_NOFOLLOW)
