@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.clients.raw import HEARTBEAT, WAIT_S, RawClient
 from tests.clients.support import eventually
 from tests.support.broker import Broker
@@ -55,6 +57,39 @@ def test_clients_get_heartbeats_while_the_disk_hangs(
         publisher.expect(1, "basic.ack")
         got = consumer.call(1, "basic.get", queue="q", no_ack=True)
         assert got.name == "basic.get-ok" and got.body == b"0"
+    broker.check_alive()
+
+
+@pytest.mark.parametrize("delivery_mode", [1, 2])
+def test_messages_that_nobody_sees_confirmed_flow_while_the_disk_hangs(
+    make_broker: Callable[..., Broker], tmp_path: Path, delivery_mode: int
+) -> None:
+    """Of a classic queue; what is confirmed waits, and is not lost."""
+    broker = make_broker()
+    switch = tmp_path / "hang"
+    can_hang(broker.prefix, broker.environment, switch)
+    broker.start()
+    address = (broker.host, broker.port)
+    with RawClient(address) as publisher, RawClient(address) as consumer:
+        for client in (publisher, consumer):
+            client.open()
+            client.ask(1, "channel.open")
+        publisher.ask(1, "queue.declare", queue="q", durable=True)
+        consumer.ask(1, "basic.consume", queue="q", consumer_tag="c")
+        publisher.ask(2, "channel.open")
+        publisher.ask(2, "confirm.select")
+        switch.touch()
+        for count in range(50):
+            body = b"%d" % count
+            publisher.publish(1, "", "q", body, {"delivery_mode": delivery_mode})
+            got = consumer.expect(1, "basic.deliver")
+            assert got.body == body
+            consumer.send(1, "basic.ack", delivery_tag=got.args["delivery_tag"])
+        publisher.publish(2, "", "q", b"confirmed", {"delivery_mode": 2})
+        assert consumer.expect(1, "basic.deliver").body == b"confirmed"
+        assert publisher.quiet(0.3)
+        switch.unlink()
+        publisher.expect(2, "basic.ack")
     broker.check_alive()
 
 

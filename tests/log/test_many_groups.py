@@ -227,23 +227,25 @@ class Watched(SimExecutor):
 
 
 @pytest.mark.parametrize(
-    ("allowed", "groups", "size", "brief"),
+    ("allowed", "awaited", "groups", "size", "brief"),
     [
-        (True, 1, 10_000, True),
-        (True, 1, 20_000, False),
-        (True, 100, 1_900, True),
-        (True, 100, 2_100, False),
-        (True, 1_500, 900, False),
-        (False, 100, 1_900, False),
+        (True, True, 1, 10_000, True),
+        (True, True, 1, 20_000, False),
+        (True, True, 100, 1_900, True),
+        (True, True, 100, 2_100, False),
+        (True, True, 1_500, 900, False),
+        (False, True, 100, 1_900, False),
+        (True, False, 1, 10_000, False),
     ],
 )
 def test_a_round_keeps_the_loop_that_is_small_beside_its_batches(
-    allowed: bool, groups: int, size: int, brief: bool
+    allowed: bool, awaited: bool, groups: int, size: int, brief: bool
 ) -> None:
     """Where each of 300 queues got a message in each turn, two changes of threads cost more.
 
     Args:
         allowed: Whether any round may.
+        awaited: Whether a client waits for this one.
         groups: How many of them get a batch.
         size: Bytes of each.
         brief: Whether the round may.
@@ -257,9 +259,27 @@ def test_a_round_keeps_the_loop_that_is_small_beside_its_batches(
     executor.brief.clear()
     for group_id in range(1, groups + 1):
         write(log, group_id, size)
-    log.flush()
+    log.flush(awaited)
     assert executor.brief[:1] == [brief]
     executor.drain()
+
+
+def test_a_round_that_a_client_waits_for_is_brief_behind_one_that_none_does() -> None:
+    """Also where it was gathered while the other was on its way."""
+    executor = Watched()
+    log = Log(SimDisk(4), executor, LogConfig(reserve_bytes=1 << 20), Owner())
+    log.recover(Replayer())
+    executor.drain()
+    log.allow_brief_rounds(True)
+    executor.brief.clear()
+    write(log, 1, 100)
+    log.flush(False)
+    write(log, 1, 100)
+    log.flush(True)
+    write(log, 1, 100)
+    log.flush(False)
+    executor.drain()
+    assert executor.brief == [False, True]
 
 
 def until_rest(log: Log, executor: SimExecutor) -> int:

@@ -589,7 +589,7 @@ PLANTED = {
     replays_closed: Where(),
     kept_by_the_gone: Where(1, 120, (KILL, POWER), QUORUM | {"clients": 3}),
     returns_unmarked: Where(2, 60, (KILL, STOP), QUORUM | {"clients": 2}),
-    ready_after_a_part: Where(10, 150, (POWER, KILL, REPLACE), SMALL_FILES),
+    ready_after_a_part: Where(16, 150, (POWER, KILL, REPLACE), SMALL_FILES),
     snapshot_without_a_run: Where(60, 150, (POWER, KILL, REPLACE), SMALL_FILES),
     stale_get: Where(
         2, 150, (CUT, LOSE), QUORUM | {"clients": 3, "gap_us": 2_000, "jitter_us": 2_000}

@@ -203,7 +203,7 @@ def rejects_to_exchange_for_good() -> Undo:
 PLANTED: dict[Any, Where] = {
     forgets_what_it_keeps: Where(1, 100, (LOSE, CUT), GOVERNED),
     loses_what_is_under_way: Where(4, 100, (LOSE, CUT), GOVERNED | UNCACHED),
-    forgets_priorities: Where(175, 200, (KILL, STOP), RANKED),
+    forgets_priorities: Where(342, 200, (KILL, STOP), RANKED),
     lives_change_nothing: Where(5, 100, (LOSE,), GOVERNED),
     lives_change_all: Where(9, 100, (LOSE,), GOVERNED),
     one_more_by_policy: Where(1, 100, (KILL,), GOVERNED_CLASSIC),

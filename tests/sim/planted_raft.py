@@ -230,7 +230,7 @@ HASTY = {"groups": False, "gap_us": 2_000, "fault_us": 60_000}
 """Clients and faults are."""
 
 PLANTED = {
-    blind_vote: Where(3),
+    blind_vote: Where(4),
     counts_memory: Where(1, 150, (POWER, BLACKOUT), HASTY | {"disk_us": 10_000}),
     acknowledges_memory: Where(1, 150, (POWER, BLACKOUT), HASTY | {"disk_us": 10_000}),
     counts_learners: Where(10, 150, (REPLACE, MEMBERS, POWER)),

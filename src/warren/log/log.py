@@ -184,9 +184,13 @@ class Log:
         self._store.config.disk_free_limit_bytes = limit_bytes
         self._writer().free_limit = limit_bytes
 
-    def flush(self) -> None:
-        """Start writing what was appended, unless a write is under way, which does so itself."""
-        self._writer().flush()
+    def flush(self, awaited: bool = True) -> None:
+        """Start writing what was appended, unless a write is under way, which does so itself.
+
+        Args:
+            awaited: Whether a client waits for it; else it never keeps the node's thread.
+        """
+        self._writer().flush(awaited)
 
     def tick(self, now_ms: i64) -> None:
         """Look after space and old files; to be called about ten times a second.

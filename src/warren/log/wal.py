@@ -129,7 +129,7 @@ class RoundJob(Job):
             self.size += batch.size()
         beside: i64 = min(BRIEF_BATCH_BYTES * len(batches), BRIEF_BYTES_MAX)
         small = self.size <= BRIEF_BYTES or self.size <= beside
-        self.brief = small and store.brief_rounds and not outdated
+        self.brief = small and store.brief_rounds and not outdated and wal.awaited
         self.file = wal.file
         self.start: i64 = wal.file.end
         self.end: i64 = 0
@@ -288,6 +288,7 @@ class Wal:
         round_number: Number of the newest durable round.
         written_bytes: Size of all rounds of this life.
         waiting_bytes: Size of what was gathered and is not durable yet.
+        awaited: Whether a client waits for what the next round writes.
         full: Whether publishes have to be refused for lack of space.
     """
 
@@ -314,6 +315,7 @@ class Wal:
         """How many a turn brings, the last ones together."""
         self._in_flight: list[Batch] = []
         self._busy = False
+        self.awaited = False
         self._wanted = False
         """Whether another round has to follow the one in flight."""
         self._starved = False
@@ -377,13 +379,18 @@ class Wal:
                 kept.append(batch)
         self._gathered = kept
 
-    def flush(self) -> None:
-        """Start a round with what a turn gathered, after the one in flight if there is one."""
+    def flush(self, awaited: bool) -> None:
+        """Start a round with what a turn gathered, after the one in flight if there is one.
+
+        Args:
+            awaited: Whether a client waits for what was gathered; else its round is not brief.
+        """
         if self._came > 0:
             self._coming = max(self._came, self._coming * 3 // 4)
             self._came = 0
         if self._starved or not self._gathered or self.store.failure is not None:
             return
+        self.awaited = self.awaited or awaited
         if self._busy:
             self._wanted = True
             return
@@ -434,6 +441,7 @@ class Wal:
     def _start_round(self, batches: list[Batch]) -> None:
         self._in_flight = batches
         job = RoundJob(self, batches, self.round_number + 1)
+        self.awaited = self.awaited and len(self._gathered) > 0
         if job.manifest is not None:
             self.store.manifest_busy = True
         if self._closing:
@@ -506,7 +514,7 @@ class Wal:
         self.spares.prepare(self.file)
         if self._wanted:
             self._wanted = False
-            self.flush()
+            self.flush(False)
 
     def _roll(self) -> None:
         store = self.store
@@ -548,7 +556,7 @@ class Wal:
             self._replace_at = 1
             if self.keeper is not None:
                 self.keeper.rolled(old)
-        self.flush()
+        self.flush(False)
 
     def tick(self, now_ms: i64) -> None:
         """Look after space, and vouch for the last round when nothing follows it."""
@@ -566,7 +574,7 @@ class Wal:
         elif self._waits_for_manifest():
             pass
         elif self._held:
-            self.flush()
+            self.flush(False)
         elif not self._sealed and not self._written_since_tick and not self._gathered:
             self._start_round([])
         self._written_since_tick = False
@@ -583,7 +591,7 @@ class Wal:
         else:
             self._starved = False
             self._note_space(job.space)
-        self.flush()
+        self.flush(False)
 
     def _note_space(self, space: bool) -> None:
         if self.full == space:

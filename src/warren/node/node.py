@@ -901,9 +901,10 @@ class Node(Loop):
         self.needs_turn = True
 
     def _flush_log(self) -> None:
+        awaited = self._appended_urgent
         self._appended_urgent = False
         self.deferring = len(self._deferring) > 0
-        self.log.flush()
+        self.log.flush(awaited)
 
     def _relieve(self) -> None:
         """Let the publishers of queues go on that have caught up."""

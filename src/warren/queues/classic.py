@@ -36,12 +36,16 @@ from warren.queues.fifo.entry import NO_META, Encoded, Enqueue, Meta
 from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.runs import common, merge_pairs
+from warren.queues.gathering import Gathered
 from warren.queues.logged import LoggedQueue
 from warren.queues.queue import Counts, Host
 from warren.replication.growing import Growing
 
 TERM: Final = 1
 """The term of a log that one node writes; nothing ever contests it."""
+
+UNWRITTEN_BYTES_MAX: Final = 65_536
+"""More than this does not wait for others to be written with."""
 
 TOLD_APART_MAX: Final = 1_024
 """Messages of a queue that are looked at to find out how many of them survive a restart."""
@@ -253,6 +257,11 @@ class ClassicQueue(LoggedQueue, GroupOwner):
             self._seal_messages()
         else:
             self.hand_out()
+
+    def _starts_write(self, gathered: Gathered) -> bool:
+        """Whether a publisher waits for their confirms, or much of this queue is not written."""
+        confirmed = len(gathered.runs) > 0 and gathered.kind == KIND_MESSAGES
+        return confirmed or self.unwritten_bytes > UNWRITTEN_BYTES_MAX
 
     def _seal_messages(self) -> None:
         if self._pending_commands:

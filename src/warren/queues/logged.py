@@ -314,12 +314,16 @@ class LoggedQueue(LossyQueue):
             # A quorum queue persists every message, whatever its publisher asked for (QQ-09).
             gathered.kind = KIND_MESSAGES
         size: i64 = len(gathered.payload)
-        self.host.appended(True)
         self.published += gathered.count
         self.unwritten_bytes += size
+        self.host.appended(self._starts_write(gathered))
         self.seen_messages += gathered.count
         self.seen_bytes += size
         return gathered
+
+    def _starts_write(self, gathered: Gathered) -> bool:
+        """Whether these messages are to be written at once; else a moment later, with others."""
+        return True
 
     def _confirm(self, size: i64, runs: list[PublishRun]) -> None:
         """Messages of this size are durable: their publishers are told, if they still wait."""
