@@ -53,6 +53,8 @@ ROWS = {
     "transient": f"{CLASSIC} --durable 0 --persistent 0 --window 0 --autoack --size 100 "
     "--producers 4 --consumers 4",
     "plain": f"{CLASSIC} --size 1024 --real",
+    "trickle": f"{CLASSIC} --persistent 0 --window 0 --size 256 --real --rate 1000",
+    "flood": f"{CLASSIC} --window 0 --size 1024 --real --producers 4 --consumers 4",
     "expiration": f"{CLASSIC} --size 1024 --real --expiration 3600000",
     "priorities": f"{QUORUM} --size 1024 --real --priorities 10",
     "overflow": "--type quorum --queue shapes-o --size 1024 --real --consumers 0 "
