@@ -29,9 +29,11 @@ def fake(count: int, batch_rows: int = 3) -> FakeBroker:
 
 
 def read(broker: FakeBroker, runs: list[tuple[int, int]], rows_max: int = 1_000,
-         complete: bool = True) -> list[int]:  # fmt: skip
+         complete: bool = True, read_bytes: int = reading.READ_BYTES,
+         ahead: bool = False) -> list[int]:  # fmt: skip
     got: list[int] = []
-    for one in read_rows(broker.connect("").tables, "q", runs, SCHEMA, rows_max, complete):
+    tables = broker.connect("").tables
+    for one in read_rows(tables, "q", runs, SCHEMA, rows_max, complete, read_bytes, ahead):
         assert one.num_rows <= rows_max
         for row in one.to_pylist():
             assert int(row["value"]) == row["offset"]
@@ -43,15 +45,14 @@ numbers = st.sets(st.integers(0, 59), min_size=1).map(sorted)
 
 
 @given(numbers, st.integers(1, 9), st.integers(1, 7), st.sampled_from([1, 300, 1 << 24]),
-       st.sampled_from([0, 2, 256]))  # fmt: skip
+       st.sampled_from([0, 2, 256]), st.booleans())  # fmt: skip
 def test_exactly_the_asked_rows_in_order(
-    wanted: list[int], batch_rows: int, rows_max: int, read_bytes: int, gap: int
+    wanted: list[int], batch_rows: int, rows_max: int, read_bytes: int, gap: int, ahead: bool
 ) -> None:
     broker = fake(60, batch_rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "READ_BYTES", read_bytes)
         patch.setattr(reading, "GAP_MAX", gap)
-        assert read(broker, runs_of(wanted), rows_max) == wanted
+        assert read(broker, runs_of(wanted), rows_max, True, read_bytes, ahead) == wanted
 
 
 @given(st.lists(numbers, min_size=1, max_size=4), st.integers(1, 70), st.integers(1, 9))
@@ -93,11 +94,21 @@ def test_rows_of_an_unknown_flavour_fail_the_task_that_wants_them() -> None:
         read(broker, [(0, 3), (5, 8)])
 
 
-def test_a_row_that_is_gone_fails_the_task() -> None:
-    broker = fake(9)
-    broker.queue("q").lose(5)
-    with pytest.raises(RowsLost, match="1 of the messages 4 to 6 are gone from queue 'q'"):
-        read(broker, [(4, 6)])
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("read_bytes", [1, reading.READ_BYTES])
+def test_a_row_that_is_gone_fails_the_task(read_bytes: int, ahead: bool) -> None:
+    """Whichever of far runs it was in."""
+    broker = fake(909)
+    for gone in (5, 905):
+        broker.queue("q").lose(gone)
+        runs = [(gone - 1, gone + 1)]
+        if gone == 5:
+            runs.append((500, 900))
+        else:
+            runs.insert(0, (100, 500))
+        lost = f"1 of the messages {gone - 1} to {gone + 1} are gone from queue 'q'"
+        with pytest.raises(RowsLost, match=lost):
+            read(broker, runs, read_bytes=read_bytes, ahead=ahead)
 
 
 def test_a_row_that_is_gone_is_left_out_when_that_is_allowed() -> None:

@@ -22,6 +22,9 @@ _REPEATING: Final = (
     "delivery_count",
 )
 
+#: Columns whose least and greatest values say nothing, and may be long: each page would have them.
+_OPAQUE: Final = ("value", "headers", "properties_raw")
+
 
 def write_rows(file: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
     """Write record batches into a new Parquet file; says every now and then how many rows it has.
@@ -34,6 +37,7 @@ def write_rows(file: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch])
         compression="zstd",
         compression_level=1,
         use_dictionary=[name for name in schema.names if name in _REPEATING],
+        write_statistics=[name for name in schema.names if name not in _OPAQUE],
     ) as writer:
         rows = 0
         for group in _grouped(batches):

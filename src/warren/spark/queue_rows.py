@@ -202,6 +202,7 @@ def _read(
             options.arrow_rows_max,
             complete,
             SMALL_READ_BYTES,
+            ahead=True,
         )
     finally:
         caller.close()

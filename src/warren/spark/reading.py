@@ -7,13 +7,14 @@ its rows fails, rather than leave one out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final, TypeVar
+from collections.abc import Generator, Iterator, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from warren.errors import CorruptRecord
+from warren.spark.ahead import read_ahead
 from warren.spark.broker import Reads, RowsLost, Runs
 from warren.spark.columns import to_arrow
 from warren.spark.records import Positions, Stored, parse
@@ -97,6 +98,7 @@ def read_rows(
     rows_max: int,
     complete: bool,
     bytes_max: int = READ_BYTES,
+    ahead: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Read and decode the messages in `runs`, in the order of their numbers.
 
@@ -105,24 +107,30 @@ def read_rows(
         rows_max: Rows of one Arrow batch at most.
         complete: Whether a message that is not there any more is an error; if not, it is left out.
         bytes_max: What is asked for at once, and about the size of an Arrow batch.
+        ahead: Whether a thread waits for the next reply while this one is decoded.
 
     Raises:
         RowsLost: `complete`, and some are gone.
         CorruptRecord: The bytes that came are not what they should be.
         UnknownFlavour: Some were stored by a later release, in a way that this one cannot read.
     """
-    for span in spans(runs):
-        found = 0
-        for stored in read_span(tables, queue, span, bytes_max):
+    replies = _ask(tables, queue, runs, bytes_max)
+    found = 0
+    for reply in read_ahead(replies) if ahead else replies:
+        for stored in _records(reply):
             found += len(stored)
             for first in range(0, len(stored), rows_max):
                 part = stored.part(first, min(first + rows_max, len(stored)))
                 yield to_arrow(part, queue, schema)
-        if complete and found != count_rows(span):
-            raise RowsLost(
-                f"{count_rows(span) - found} of the messages {span[0][0]} to {span[-1][1]} "
-                f"are gone from queue {queue!r}; option failOnDataLoss=false goes on without them"
-            )
+        span = reply.span
+        if reply.following > span[-1][1]:
+            if complete and found != count_rows(span):
+                raise RowsLost(
+                    f"{count_rows(span) - found} of the messages {span[0][0]} to {span[-1][1]} "
+                    f"are gone from queue {queue!r}; option failOnDataLoss=false goes on without "
+                    "them"
+                )
+            found = 0
 
 
 def read_span(
@@ -137,23 +145,52 @@ def read_span(
     Raises:
         CorruptRecord: The bytes that came are not what they should be.
     """
+    for reply in _ask(tables, queue, span, bytes_max):
+        yield from _records(reply)
+
+
+class _Reply(NamedTuple):
+    """What the broker answered when it was asked for messages.
+
+    Attributes:
+        span: Of which messages these are: ascending pairs of the first and the last number.
+        at: The first number that was asked for.
+        following: The first one that this does not answer.
+        data: Record batches.
+    """
+
+    span: list[tuple[int, int]]
+    at: int
+    following: int
+    data: bytes
+
+
+def _ask(tables: Reads, queue: str, runs: Runs, bytes_max: int) -> Generator[_Reply, None, None]:
+    """Ask for all messages of some runs, and for those in between where these are few."""
+    for span in spans(runs):
+        at, end = span[0][0], span[-1][1]
+        while at <= end:
+            following, data = tables.read(queue, at, end, bytes_max)
+            if following <= at:
+                raise CorruptRecord("table.read", 0, f"no way on from message {at}")
+            yield _Reply(span, at, following, data)
+            at = following
+
+
+def _records(reply: _Reply) -> Iterator[Stored]:
+    """Those records of a reply that were wanted."""
+    span, at, following, data = reply
     firsts = np.array([first for first, _ in span], np.int64)
     lasts = np.array([last for _, last in span], np.int64)
-    at, end = span[0][0], span[-1][1]
-    while at <= end:
-        following, data = tables.read(queue, at, end, bytes_max)
-        if following <= at:
-            raise CorruptRecord("table.read", 0, f"no way on from message {at}")
-        before = -1
-        for stored in parse(data):
-            numbers: Positions = stored.numbers
-            if numbers[0] <= before or (numbers[1:] <= numbers[:-1]).any():
-                raise CorruptRecord("table.read", 0, f"messages from {at} on are out of order")
-            before = int(numbers[-1])
-            run = np.searchsorted(firsts, numbers, side="right") - 1
-            # What lies before `at` came with earlier reads; what lies before the span has run -1.
-            wanted = (numbers >= at) & (numbers < following) & (numbers <= lasts[run])
-            stored = stored.select(wanted)
-            if len(stored):
-                yield stored
-        at = following
+    before = -1
+    for stored in parse(data):
+        numbers: Positions = stored.numbers
+        if numbers[0] <= before or (numbers[1:] <= numbers[:-1]).any():
+            raise CorruptRecord("table.read", 0, f"messages from {at} on are out of order")
+        before = int(numbers[-1])
+        run = np.searchsorted(firsts, numbers, side="right") - 1
+        # What lies before `at` came with earlier reads; what lies before the span has run -1.
+        wanted = (numbers >= at) & (numbers < following) & (numbers <= lasts[run])
+        stored = stored.select(wanted)
+        if len(stored):
+            yield stored

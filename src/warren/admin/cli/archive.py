@@ -8,6 +8,7 @@ of a node that does not run (`warren.spark.rescue`).
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
@@ -90,6 +91,8 @@ def _archive(words: argparse.Namespace, teller: Teller) -> int:
         return complain("--vhost and --include-gone go with --offline", 2)
     if words.offline is not None and words.follow:
         return complain("--follow does not go with --offline: nothing comes there", 2)
+    # numpy would start threads for matrices, of which there are none here, and have them spin.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from warren.spark.archiving import QueueArchive
         from warren.spark.rescue import rescue
