@@ -20,6 +20,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -147,9 +148,13 @@ class Driver:
             self._process.wait()
 
     def workers(self) -> list[psutil.Process]:
-        """The Python processes that Spark has started."""
-        children = psutil.Process(self._process.pid).children(recursive=True)
-        return [child for child in children if "python" in child.name()]
+        """The Python processes that Spark has started; they come and go."""
+        found = []
+        for child in psutil.Process(self._process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if "python" in child.name():
+                    found.append(child)
+        return found
 
 
 class Stage:
@@ -198,7 +203,8 @@ class Stage:
         assert self.driver is not None
         workers = self.driver.workers()
         if workers:
-            self.random.choice(workers).kill()
+            with suppress(psutil.NoSuchProcess):
+                self.random.choice(workers).kill()
 
     def leader_killed(self) -> None:
         """A node is gone for a second."""
