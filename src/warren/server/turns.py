@@ -17,7 +17,7 @@ from warren.server.lingering import LOOK_NS, Lingering
 log = logging.getLogger("warren")
 
 DEFER_SECONDS = 0.005
-"""How long settles that nobody waits for may keep out of the log, to share the next write."""
+"""How long what no client waits for may keep out of the log, to share the next write."""
 SLOW_TURN_SECONDS = 0.05
 """A turn of the node that takes longer is told at log level debug."""
 
@@ -133,9 +133,6 @@ class NodeTurns:
         if not self._heeded:
             self._heeded = self._heed()
         self.after_event()
-        if node.deferring and not self._flush_planned:
-            self._flush_planned = True
-            self._loop.call_later(DEFER_SECONDS, self._flush_deferred)
 
     def _note_event(self) -> None:
         self._quiet = False
@@ -155,6 +152,9 @@ class NodeTurns:
             seconds = time.perf_counter() - began
             if seconds > SLOW_TURN_SECONDS:
                 log.debug("a turn took %.0f ms", seconds * 1_000)
+        if node.deferring and not self._flush_planned:
+            self._flush_planned = True
+            self._loop.call_later(DEFER_SECONDS, self._flush_deferred)
 
     def _flush_deferred(self) -> None:
         self._flush_planned = False
