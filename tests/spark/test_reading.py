@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.clients.support import eventually
 from tests.spark.fake import FakeBroker, batch, record, runs_of
 from warren.client.table import Batches
 from warren.errors import CorruptRecord, UnknownFlavour
-from warren.spark import reading
+from warren.spark import queue_rows, reading
+from warren.spark.ahead import read_ahead
 from warren.spark.bounds import cut_runs, first_beyond
 from warren.spark.broker import RowsLost
 from warren.spark.options import Bound
-from warren.spark.reading import count_rows, read_rows, spans, split_shares
+from warren.spark.queue_rows import Drain
+from warren.spark.reading import ask, count_rows, read_rows, rows_of, spans, split_shares
 from warren.spark.schema import arrow_schema
 
 SCHEMA = arrow_schema(("value", "offset"))
@@ -33,7 +38,11 @@ def read(broker: FakeBroker, runs: list[tuple[int, int]], rows_max: int = 1_000,
          ahead: bool = False) -> list[int]:  # fmt: skip
     got: list[int] = []
     tables = broker.connect("").tables
-    for one in read_rows(tables, "q", runs, SCHEMA, rows_max, complete, read_bytes, ahead):
+    rows = read_rows(tables, "q", runs, SCHEMA, rows_max, complete, read_bytes)
+    if ahead:
+        replies = read_ahead(ask(tables, "q", runs, read_bytes))
+        rows = rows_of(replies, "q", SCHEMA, rows_max, complete)
+    for one in rows:
         assert one.num_rows <= rows_max
         for row in one.to_pylist():
             assert int(row["value"]) == row["offset"]
@@ -115,6 +124,28 @@ def test_a_row_that_is_gone_is_left_out_when_that_is_allowed() -> None:
     broker = fake(9)
     broker.queue("q").lose(5)
     assert read(broker, [(4, 6)], complete=False) == [4, 6]
+
+
+def test_who_stops_early_leaves_no_connection_and_no_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is read ahead of him is given up, and by the thread that reads it."""
+    monkeypatch.setattr(queue_rows, "SMALL_READ_BYTES", 1)
+    broker = fake(3_000)
+    with Drain("q", "g", connect=broker.connect) as drain:
+        batch = drain.take()
+        assert batch is not None and batch.rows == 3_000
+        others = set(threading.enumerate())
+        rows = batch.read()
+        assert next(rows).num_rows == 3
+        assert broker.open_connections == 2
+        readers = set(threading.enumerate()) - others
+        assert len(readers) == 2
+        del rows
+        eventually(lambda: not any(each.is_alive() for each in readers))
+        assert broker.open_connections == 1
+        assert sum(each.num_rows for each in batch.read()) == 3_000
+    assert broker.open_connections == 0
 
 
 def test_a_broker_that_stands_still_is_not_asked_for_ever() -> None:

@@ -26,7 +26,7 @@ from warren.spark.checkpoint import Place
 from warren.spark.group import GroupReader
 from warren.spark.leases import LeaseKeeper
 from warren.spark.options import UNBOUNDED, URI_DEFAULT, ReadOptions, one_queue, read_options
-from warren.spark.reading import SMALL_READ_BYTES, count_rows, read_rows
+from warren.spark.reading import SMALL_READ_BYTES, Reply, ask, count_rows, rows_of
 from warren.spark.schema import COLUMNS, arrow_schema
 
 
@@ -185,25 +185,18 @@ class Drain:
 def _rows(
     options: ReadOptions, runs: Runs, complete: bool, connect: Connect
 ) -> Iterator[pa.RecordBatch]:
-    """Read rows, some ahead of who asks."""
-    return read_ahead(_read(options, runs, complete, connect))
+    """Read rows, some ahead of who asks; meanwhile another thread waits for the broker."""
+    replies = read_ahead(_ask(options, runs, connect))
+    schema = arrow_schema(options.columns)
+    rows = rows_of(replies, options.queue, schema, options.arrow_rows_max, complete)
+    return read_ahead(rows)
 
 
-def _read(
-    options: ReadOptions, runs: Runs, complete: bool, connect: Connect
-) -> Generator[pa.RecordBatch, None, None]:
+def _ask(options: ReadOptions, runs: Runs, connect: Connect) -> Generator[Reply, None, None]:
+    """Ask for messages on a connection of its own."""
     caller = PatientCaller(options.uris, options.retry_seconds, connect)
     try:
-        yield from read_rows(
-            caller,
-            options.queue,
-            runs,
-            arrow_schema(options.columns),
-            options.arrow_rows_max,
-            complete,
-            SMALL_READ_BYTES,
-            ahead=True,
-        )
+        yield from ask(caller, options.queue, runs, SMALL_READ_BYTES)
     finally:
         caller.close()
 

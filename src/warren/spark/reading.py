@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from warren.errors import CorruptRecord
-from warren.spark.ahead import read_ahead
 from warren.spark.broker import Reads, RowsLost, Runs
 from warren.spark.columns import to_arrow
 from warren.spark.records import Positions, Stored, parse
@@ -98,25 +97,85 @@ def read_rows(
     rows_max: int,
     complete: bool,
     bytes_max: int = READ_BYTES,
-    ahead: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Read and decode the messages in `runs`, in the order of their numbers.
+
+    Args:
+        bytes_max: What is asked for at once, and about the size of an Arrow batch.
+
+    Raises:
+        RowsLost, CorruptRecord, UnknownFlavour: As `rows_of`.
+    """
+    yield from rows_of(ask(tables, queue, runs, bytes_max), queue, schema, rows_max, complete)
+
+
+def read_span(
+    tables: Reads, queue: str, span: list[tuple[int, int]], bytes_max: int
+) -> Iterator[Stored]:
+    """The records of a span's messages, and no others.
+
+    Args:
+        span: Ascending pairs of the first and the last number.
+        bytes_max: What is asked for at once.
+
+    Raises:
+        CorruptRecord: The bytes that came are not what they should be.
+    """
+    for reply in ask(tables, queue, span, bytes_max):
+        yield from _records(reply)
+
+
+class Reply(NamedTuple):
+    """What the broker answered when it was asked for messages.
+
+    Attributes:
+        span: Of which messages these are: ascending pairs of the first and the last number.
+        at: The first number that was asked for.
+        following: The first one that this does not answer.
+        data: Record batches.
+    """
+
+    span: list[tuple[int, int]]
+    at: int
+    following: int
+    data: bytes
+
+
+def ask(
+    tables: Reads, queue: str, runs: Runs, bytes_max: int = READ_BYTES
+) -> Generator[Reply, None, None]:
+    """Ask for all messages of some runs, and for those in between where these are few.
+
+    Raises:
+        CorruptRecord: An answer leads no further.
+    """
+    for span in spans(runs):
+        at, end = span[0][0], span[-1][1]
+        while at <= end:
+            following, data = tables.read(queue, at, end, bytes_max)
+            if following <= at:
+                raise CorruptRecord("table.read", 0, f"no way on from message {at}")
+            yield Reply(span, at, following, data)
+            at = following
+
+
+def rows_of(
+    replies: Iterator[Reply], queue: str, schema: pa.Schema, rows_max: int, complete: bool
+) -> Generator[pa.RecordBatch, None, None]:
+    """Decode the messages that were asked for, in the order of their numbers.
 
     Args:
         schema: The columns wanted, from `warren.spark.schema.arrow_schema`.
         rows_max: Rows of one Arrow batch at most.
         complete: Whether a message that is not there any more is an error; if not, it is left out.
-        bytes_max: What is asked for at once, and about the size of an Arrow batch.
-        ahead: Whether a thread waits for the next reply while this one is decoded.
 
     Raises:
         RowsLost: `complete`, and some are gone.
         CorruptRecord: The bytes that came are not what they should be.
         UnknownFlavour: Some were stored by a later release, in a way that this one cannot read.
     """
-    replies = _ask(tables, queue, runs, bytes_max)
     found = 0
-    for reply in read_ahead(replies) if ahead else replies:
+    for reply in replies:
         for stored in _records(reply):
             found += len(stored)
             for first in range(0, len(stored), rows_max):
@@ -133,51 +192,7 @@ def read_rows(
             found = 0
 
 
-def read_span(
-    tables: Reads, queue: str, span: list[tuple[int, int]], bytes_max: int
-) -> Iterator[Stored]:
-    """The records of a span's messages, and no others.
-
-    Args:
-        span: Ascending pairs of the first and the last number.
-        bytes_max: What is asked for at once.
-
-    Raises:
-        CorruptRecord: The bytes that came are not what they should be.
-    """
-    for reply in _ask(tables, queue, span, bytes_max):
-        yield from _records(reply)
-
-
-class _Reply(NamedTuple):
-    """What the broker answered when it was asked for messages.
-
-    Attributes:
-        span: Of which messages these are: ascending pairs of the first and the last number.
-        at: The first number that was asked for.
-        following: The first one that this does not answer.
-        data: Record batches.
-    """
-
-    span: list[tuple[int, int]]
-    at: int
-    following: int
-    data: bytes
-
-
-def _ask(tables: Reads, queue: str, runs: Runs, bytes_max: int) -> Generator[_Reply, None, None]:
-    """Ask for all messages of some runs, and for those in between where these are few."""
-    for span in spans(runs):
-        at, end = span[0][0], span[-1][1]
-        while at <= end:
-            following, data = tables.read(queue, at, end, bytes_max)
-            if following <= at:
-                raise CorruptRecord("table.read", 0, f"no way on from message {at}")
-            yield _Reply(span, at, following, data)
-            at = following
-
-
-def _records(reply: _Reply) -> Iterator[Stored]:
+def _records(reply: Reply) -> Iterator[Stored]:
     """Those records of a reply that were wanted."""
     span, at, following, data = reply
     firsts = np.array([first for first, _ in span], np.int64)
