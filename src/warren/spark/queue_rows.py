@@ -26,7 +26,7 @@ from warren.spark.checkpoint import Place
 from warren.spark.group import GroupReader
 from warren.spark.leases import LeaseKeeper
 from warren.spark.options import UNBOUNDED, URI_DEFAULT, ReadOptions, one_queue, read_options
-from warren.spark.reading import SMALL_READ_BYTES, Reply, ask, count_rows, rows_of
+from warren.spark.reading import SMALL_READ_BYTES, ReadReply, ask, count_rows, rows_of
 from warren.spark.schema import COLUMNS, arrow_schema
 
 
@@ -192,7 +192,7 @@ def _rows(
     return read_ahead(rows)
 
 
-def _ask(options: ReadOptions, runs: Runs, connect: Connect) -> Generator[Reply, None, None]:
+def _ask(options: ReadOptions, runs: Runs, connect: Connect) -> Generator[ReadReply, None, None]:
     """Ask for messages on a connection of its own."""
     caller = PatientCaller(options.uris, options.retry_seconds, connect)
     try:

@@ -125,7 +125,7 @@ def read_span(
         yield from _records(reply)
 
 
-class Reply(NamedTuple):
+class ReadReply(NamedTuple):
     """What the broker answered when it was asked for messages.
 
     Attributes:
@@ -143,7 +143,7 @@ class Reply(NamedTuple):
 
 def ask(
     tables: Reads, queue: str, runs: Runs, bytes_max: int = READ_BYTES
-) -> Generator[Reply, None, None]:
+) -> Generator[ReadReply, None, None]:
     """Ask for all messages of some runs, and for those in between where these are few.
 
     Raises:
@@ -155,12 +155,12 @@ def ask(
             following, data = tables.read(queue, at, end, bytes_max)
             if following <= at:
                 raise CorruptRecord("table.read", 0, f"no way on from message {at}")
-            yield Reply(span, at, following, data)
+            yield ReadReply(span, at, following, data)
             at = following
 
 
 def rows_of(
-    replies: Iterator[Reply], queue: str, schema: pa.Schema, rows_max: int, complete: bool
+    replies: Iterator[ReadReply], queue: str, schema: pa.Schema, rows_max: int, complete: bool
 ) -> Generator[pa.RecordBatch, None, None]:
     """Decode the messages that were asked for, in the order of their numbers.
 
@@ -192,7 +192,7 @@ def rows_of(
             found = 0
 
 
-def _records(reply: Reply) -> Iterator[Stored]:
+def _records(reply: ReadReply) -> Iterator[Stored]:
     """Those records of a reply that were wanted."""
     span, at, following, data = reply
     firsts = np.array([first for first, _ in span], np.int64)
