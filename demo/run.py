@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import warren
 from demo.orders import Order, read_orders, revenue_by_country
 from warren.client import Connection, connect
-from warren.spark.session import LOCAL, python_launcher
+from warren.spark.session import LOCAL, prepare_queries, python_launcher
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -192,6 +192,7 @@ def session(tuned: bool = True) -> SparkSession:
     for name, value in conf.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    prepare_queries(spark)
     say(f"spark     {spark.version}, ready in {time.perf_counter() - started:.1f} s")
     return spark
 

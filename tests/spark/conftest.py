@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.broker import Broker
 from warren.client import Connection, connect
+from warren.spark.session import prepare_queries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,5 +86,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         builder = builder.config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         session = builder.config("spark.local.dir", str(scratch)).getOrCreate()
         session.sparkContext.setLogLevel("FATAL")
+        prepare_queries(session)
         yield session
         session.stop()

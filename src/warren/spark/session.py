@@ -4,6 +4,8 @@
     for name, value in LOCAL.items():
         builder = builder.config(name, value)
     os.environ["PYSPARK_PYTHON"] = python_launcher()
+    spark = builder.getOrCreate()
+    prepare_queries(spark)
 
 `docs/spark.md` ("Running it") says what each of them is for, and what it takes away.
 """
@@ -20,7 +22,10 @@ import tempfile
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 LOCAL: Final = {
     "spark.driver.extraJavaOptions": (
@@ -33,6 +38,14 @@ LOCAL: Final = {
     ),
 }
 """Settings of a session whose driver does all work and whose checkpoints are on its own disk."""
+
+_VARIABLES: Final = {
+    "SPARK_LOCAL_DIRS": "",
+    "SPARK_AUTH_SOCKET_TIMEOUT": "15",
+    "SPARK_BUFFER_SIZE": "65536",
+    "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
+}
+"""What each query that starts puts into the environment of its source's process, by default."""
 
 _PREFIX: Final = "warren-python-"
 _LOCK: Final = "lock"
@@ -70,6 +83,34 @@ def python_launcher() -> str:
     )
     script.chmod(0o700)
     return str(script)
+
+
+def prepare_queries(spark: SparkSession, source: str = "warren") -> bool:
+    """Make it safe for queries of a session to start at the same moment.
+
+    Spark has one map of environment variables for all queries of a data source. Each query puts
+    its own in when it starts, and nothing guards that: two of them that are a session's first may
+    leave the map damaged, and then every query of the source ends with "Task not serializable" for
+    as long as the session lives. Here it has the names before; a query replaces their values.
+
+    Returns:
+        Whether it is; False where Spark keeps no such map, or in another place, as over Spark
+        Connect.
+    """
+    # Where queries are not used, importing Spark takes too long.
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    session: Any = spark
+    try:
+        manager = session._jsparkSession.sessionState().dataSourceManager()
+        variables = manager.lookupDataSource(source).dataSourceCls().envVars()
+        for name, value in _VARIABLES.items():
+            if variables.get(name) is None:
+                variables.put(name, value)
+    except (AttributeError, TypeError, Py4JError, PySparkException):
+        return False
+    return True
 
 
 def _locked(folder: Path) -> int:
