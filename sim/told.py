@@ -268,6 +268,8 @@ class Audit:
         self._wait("the feed's queue cannot be used", lambda: listening.ready)
         self._have(ON)
         self._wait("blocks of a feed stay where they are", self._read)
+        # A node learns a while later that there is space again, and nacks publishes until then.
+        self._wait("a disk with space counts as full", self._has_space)
         feed.checker.calm = True
         clients = [_client(world, "es", subject), *world.clients]
         self._begin(clients)
@@ -293,6 +295,10 @@ class Audit:
             command = ClearParameter("/", FEED, FEED_NAME)
         world.change_tables(world.nodes()[0].settings.node_name, command)
         self._wait("a feed is not changed", lambda: all(map(_says(value), world.nodes())))
+
+    def _has_space(self) -> bool:
+        """Whether no node thinks that its disk is full."""
+        return not any(node.log.full for node in self._world.nodes())
 
     def _read(self) -> bool:
         """Whether the feed's queue is empty, and no node has anything for it."""

@@ -38,6 +38,7 @@ from warren.node.node import Node
 from warren.protocols.broker import Settings
 from warren.queues.fifo.consumers import Consumer
 from warren.queues.fifo_queue import FifoQueue
+from warren.queues.quorum import QuorumQueue
 
 STEPS_PER_OPERATION: Final = 40
 """More steps than this per operation and the run is stuck."""
@@ -399,6 +400,11 @@ class World(Stage):
         found = None if vhost is None else vhost.queues.get(queue.name)
         assert found is None or isinstance(found, FifoQueue), "one node has its queues itself"
         return found
+
+    def keeps_settlements(self, queue: QueueState) -> bool:
+        """Whether the node may log what comes now before what was settled in a queue."""
+        known = None if self.node is None else self.queue_of(queue)
+        return isinstance(known, QuorumQueue) and known._pending_commands
 
     def at_rest(self, queue: QueueState) -> bool:
         """The node's queue says so."""
