@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,23 @@ HANGS_SECONDS = 3.2
 """More than two heartbeats of a second, after which a client that is not heard is given up."""
 
 
+@contextmanager
+def two_clients(
+    make_broker: Callable[..., Broker], switch: Path, **opening: int
+) -> Iterator[tuple[RawClient, RawClient]]:
+    """Clients with a channel each of a broker that hangs while `switch` is there."""
+    broker = make_broker()
+    can_hang(broker.prefix, broker.environment, switch)
+    broker.start()
+    address = (broker.host, broker.port)
+    with RawClient(address) as one, RawClient(address) as other:
+        for client in (one, other):
+            client.open(**opening)
+            client.ask(1, "channel.open")
+        yield one, other
+    broker.check_alive()
+
+
 def not_yet(*clients: RawClient) -> bool:
     """Whether one of them was sent fewer heartbeats than the timeout of a second asks for."""
     return min(client.heartbeats for client in clients) < 4
@@ -28,15 +46,8 @@ def test_clients_get_heartbeats_while_the_disk_hangs(
     make_broker: Callable[..., Broker], tmp_path: Path
 ) -> None:
     """And are not given up for what they sent meanwhile was not read (R-37)."""
-    broker = make_broker()
     switch = tmp_path / "hang"
-    can_hang(broker.prefix, broker.environment, switch)
-    broker.start()
-    address = (broker.host, broker.port)
-    with RawClient(address) as publisher, RawClient(address) as consumer:
-        for client in (publisher, consumer):
-            client.open(heartbeat=1)
-            client.ask(1, "channel.open")
+    with two_clients(make_broker, switch, heartbeat=1) as (publisher, consumer):
         publisher.ask(1, "queue.declare", queue="q", durable=True)
         publisher.ask(1, "confirm.select")
         for count in range(3):
@@ -57,7 +68,6 @@ def test_clients_get_heartbeats_while_the_disk_hangs(
         publisher.expect(1, "basic.ack")
         got = consumer.call(1, "basic.get", queue="q", no_ack=True)
         assert got.name == "basic.get-ok" and got.body == b"0"
-    broker.check_alive()
 
 
 @pytest.mark.parametrize("delivery_mode", [1, 2])
@@ -65,15 +75,8 @@ def test_messages_that_nobody_sees_confirmed_flow_while_the_disk_hangs(
     make_broker: Callable[..., Broker], tmp_path: Path, delivery_mode: int
 ) -> None:
     """Of a classic queue; what is confirmed waits, and is not lost."""
-    broker = make_broker()
     switch = tmp_path / "hang"
-    can_hang(broker.prefix, broker.environment, switch)
-    broker.start()
-    address = (broker.host, broker.port)
-    with RawClient(address) as publisher, RawClient(address) as consumer:
-        for client in (publisher, consumer):
-            client.open()
-            client.ask(1, "channel.open")
+    with two_clients(make_broker, switch) as (publisher, consumer):
         publisher.ask(1, "queue.declare", queue="q", durable=True)
         consumer.ask(1, "basic.consume", queue="q", consumer_tag="c")
         publisher.ask(2, "channel.open")
@@ -90,7 +93,6 @@ def test_messages_that_nobody_sees_confirmed_flow_while_the_disk_hangs(
         assert publisher.quiet(0.3)
         switch.unlink()
         publisher.expect(2, "basic.ack")
-    broker.check_alive()
 
 
 def stopping(

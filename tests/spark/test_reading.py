@@ -126,6 +126,25 @@ def test_a_row_that_is_gone_is_left_out_when_that_is_allowed() -> None:
     assert read(broker, [(4, 6)], complete=False) == [4, 6]
 
 
+def test_many_runs_are_looked_through_once_and_not_for_each_reply(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A queue of which every second message is left has as many runs as messages."""
+    looked: list[int] = []
+
+    class Noted(reading.Span):
+        def __init__(self, near: list[tuple[int, int]]) -> None:
+            looked.append(len(near))
+            super().__init__(near)
+
+    monkeypatch.setattr(reading, "Span", Noted)
+    wanted = list(range(0, 600, 2))
+    broker = fake(600)
+    assert read(broker, runs_of(wanted), read_bytes=1) == wanted
+    assert broker.calls.count("read") == 200, "three messages a reply"
+    assert looked == [300]
+
+
 def test_who_stops_early_leaves_no_connection_and_no_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

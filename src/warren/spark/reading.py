@@ -125,17 +125,34 @@ def read_span(
         yield from _records(reply)
 
 
+class Span:
+    """Runs of messages that are read in one go; there may be very many of them.
+
+    Attributes:
+        first, last: The first and the last number of all.
+        count: How many messages the runs have.
+        firsts, lasts: The same of each run, ascending.
+    """
+
+    def __init__(self, runs: list[tuple[int, int]]) -> None:
+        self.firsts: Positions = np.array([first for first, _ in runs], np.int64)
+        self.lasts: Positions = np.array([last for _, last in runs], np.int64)
+        self.first = runs[0][0]
+        self.last = runs[-1][1]
+        self.count = count_rows(runs)
+
+
 class ReadReply(NamedTuple):
     """What the broker answered when it was asked for messages.
 
     Attributes:
-        span: Of which messages these are: ascending pairs of the first and the last number.
+        span: Of which messages these are; one for all of its replies.
         at: The first number that was asked for.
         following: The first one that this does not answer.
         data: Record batches.
     """
 
-    span: list[tuple[int, int]]
+    span: Span
     at: int
     following: int
     data: bytes
@@ -149,10 +166,11 @@ def ask(
     Raises:
         CorruptRecord: An answer leads no further.
     """
-    for span in spans(runs):
-        at, end = span[0][0], span[-1][1]
-        while at <= end:
-            following, data = tables.read(queue, at, end, bytes_max)
+    for near in spans(runs):
+        span = Span(near)
+        at = span.first
+        while at <= span.last:
+            following, data = tables.read(queue, at, span.last, bytes_max)
             if following <= at:
                 raise CorruptRecord("table.read", 0, f"no way on from message {at}")
             yield ReadReply(span, at, following, data)
@@ -182,12 +200,11 @@ def rows_of(
                 part = stored.part(first, min(first + rows_max, len(stored)))
                 yield to_arrow(part, queue, schema)
         span = reply.span
-        if reply.following > span[-1][1]:
-            if complete and found != count_rows(span):
+        if reply.following > span.last:
+            if complete and found != span.count:
                 raise RowsLost(
-                    f"{count_rows(span) - found} of the messages {span[0][0]} to {span[-1][1]} "
-                    f"are gone from queue {queue!r}; option failOnDataLoss=false goes on without "
-                    "them"
+                    f"{span.count - found} of the messages {span.first} to {span.last} are gone "
+                    f"from queue {queue!r}; option failOnDataLoss=false goes on without them"
                 )
             found = 0
 
@@ -195,17 +212,15 @@ def rows_of(
 def _records(reply: ReadReply) -> Iterator[Stored]:
     """Those records of a reply that were wanted."""
     span, at, following, data = reply
-    firsts = np.array([first for first, _ in span], np.int64)
-    lasts = np.array([last for _, last in span], np.int64)
     before = -1
     for stored in parse(data):
         numbers: Positions = stored.numbers
         if numbers[0] <= before or (numbers[1:] <= numbers[:-1]).any():
             raise CorruptRecord("table.read", 0, f"messages from {at} on are out of order")
         before = int(numbers[-1])
-        run = np.searchsorted(firsts, numbers, side="right") - 1
+        run = np.searchsorted(span.firsts, numbers, side="right") - 1
         # What lies before `at` came with earlier reads; what lies before the span has run -1.
-        wanted = (numbers >= at) & (numbers < following) & (numbers <= lasts[run])
+        wanted = (numbers >= at) & (numbers < following) & (numbers <= span.lasts[run])
         stored = stored.select(wanted)
         if len(stored):
             yield stored

@@ -1,4 +1,4 @@
-"""What a session of Spark on one machine is given, so that its processes cost less.
+"""What a session of Spark is given, so that its processes cost less and its queries start safely.
 
     builder = SparkSession.builder.master("local[2]")
     for name, value in LOCAL.items():
