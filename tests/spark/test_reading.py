@@ -132,12 +132,12 @@ def test_many_runs_are_looked_through_once_and_not_for_each_reply(
     """A queue of which every second message is left has as many runs as messages."""
     looked: list[int] = []
 
-    class Noted(reading.Span):
+    class Noted(reading.NearRuns):
         def __init__(self, near: list[tuple[int, int]]) -> None:
             looked.append(len(near))
             super().__init__(near)
 
-    monkeypatch.setattr(reading, "Span", Noted)
+    monkeypatch.setattr(reading, "NearRuns", Noted)
     wanted = list(range(0, 600, 2))
     broker = fake(600)
     assert read(broker, runs_of(wanted), read_bytes=1) == wanted

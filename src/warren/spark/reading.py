@@ -125,7 +125,7 @@ def read_span(
         yield from _records(reply)
 
 
-class Span:
+class NearRuns:
     """Runs of messages that are read in one go; there may be very many of them.
 
     Attributes:
@@ -152,7 +152,7 @@ class ReadReply(NamedTuple):
         data: Record batches.
     """
 
-    span: Span
+    span: NearRuns
     at: int
     following: int
     data: bytes
@@ -167,7 +167,7 @@ def ask(
         CorruptRecord: An answer leads no further.
     """
     for near in spans(runs):
-        span = Span(near)
+        span = NearRuns(near)
         at = span.first
         while at <= span.last:
             following, data = tables.read(queue, at, span.last, bytes_max)
