@@ -615,6 +615,7 @@ class Client:
                     spec.TableGroupsOk,
                     spec.TableHeldOk,
                     spec.TableQueuesOk,
+                    spec.TableMessagesOk,
                     spec.TableRetakeOk,
                 ),
             ):

@@ -211,6 +211,7 @@ WAYS: dict[str, Way] = {
     "table.groups": Way(ask(spec.TableGroups(0, "q")), READS),
     "table.held": Way(ask(spec.TableHeld(0, "q", "g")), READS),
     "table.backlog": Way(ask(spec.TableBacklog(0, "q", "g")), READS),
+    "table.messages": Way(ask(spec.TableMessages(0, "q", 0, 1, 0, 0)), READS),
     "table.queues": Way(ask(spec.TableQueues(0, 0)), []),
     "table.checkouts": Way(ask(spec.TableCheckouts(0, "q", "g", 0, 1)), READS),
     "table.acquire": Way(ask(spec.TableAcquire(0, "q", "g", 1000)), READS),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.node.pair import Client, Pair
-from warren.client.table import decode_groups, decode_held, decode_names
+from warren.client.table import Runs, decode_groups, decode_held, decode_names, decode_runs
 from warren.wire.amqp091 import spec
 
 NO_BOUND = (1 << 63) - 1
@@ -163,6 +163,69 @@ def test_the_backlog_tells_rows_bytes_and_what_comes_next() -> None:
     client.call(spec.TableSettle(0, "q", "g", acquired.epoch, 1))
     assert backlog().settled == 1
     assert backlog().now_ms >= pair.clock.wall_ms() - 1_000
+
+
+def test_messages_are_told_of_whoever_has_them_up_to_bounds() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.declare("q", kind="quorum")
+
+    def told(
+        first: int = 0, last: int = NO_BOUND, rows: int = 0, size: int = 0
+    ) -> tuple[spec.TableMessagesOk, Runs]:
+        answer = client.call(spec.TableMessages(0, "q", first, last, rows, size))
+        assert isinstance(answer, spec.TableMessagesOk)
+        return answer, decode_runs(client.rows[-1])
+
+    empty, runs = told()
+    assert (empty.first, empty.end, empty.next, empty.count, runs) == (0, 0, 0, 0, [])
+    client.publish_confirmed("q", 10)
+    acquired = client.call(spec.TableAcquire(0, "q", "g", 0))
+    assert isinstance(acquired, spec.TableAcquireOk)
+    client.call(spec.TableCheckout(0, "q", "g", acquired.epoch, 0, 3, 0, NO_BOUND))
+    whole, runs = told()
+    assert (whole.first, whole.end, whole.next, whole.count, runs) == (0, 10, 10, 10, [(0, 9)])
+    client.call(spec.TableSettle(0, "q", "g", acquired.epoch, 1))
+    rest, runs = told()
+    assert (rest.first, rest.end, rest.count, runs) == (3, 10, 7, [(3, 9)])
+    assert abs(rest.bytes * 10 - whole.bytes * 7) <= 10
+    assert rest.now_ms >= pair.clock.wall_ms() - 1_000
+    few, runs = told(4, 7)
+    assert (few.first, few.end, few.next, few.count, runs) == (3, 8, 10, 4, [(4, 7)])
+    few, runs = told(4, NO_BOUND, rows=2)
+    assert (few.end, few.count, runs) == (6, 2, [(4, 5)])
+    few, runs = told(4, NO_BOUND, size=2 * whole.bytes // 10)
+    assert (few.end, few.bytes, runs) == (6, 2 * whole.bytes // 10, [(4, 5)])
+    one, runs = told(0, NO_BOUND, size=1)
+    assert (one.end, one.count, runs) == (4, 1, [(3, 3)])
+    all_, runs = told(0, NO_BOUND, rows=7)
+    assert (all_.end, all_.count) == (10, 7)
+    beyond, runs = told(50)
+    assert (beyond.end, beyond.next, beyond.count, runs) == (50, 10, 0, [])
+
+
+def test_messages_of_many_runs_are_told_of_in_parts() -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.declare("q", kind="quorum")
+    pair.a.queue("q").fifo.part_runs = 16
+    client.publish_confirmed("q", 400)
+    acquired = client.call(spec.TableAcquire(0, "q", "g", 0))
+    assert isinstance(acquired, spec.TableAcquireOk)
+    for number in range(200):
+        client.call(spec.TableCheckout(0, "q", "g", acquired.epoch, number, 1, 0, NO_BOUND))
+        client.call(spec.TableAcquire(0, "q", f"other-{number}", 0))
+        client.call(spec.TableCheckout(0, "q", f"other-{number}", 1, 0, 1, 0, NO_BOUND))
+    client.call(spec.TableSettle(0, "q", "g", acquired.epoch, 200))
+    answer = client.call(spec.TableMessages(0, "q", 10, 301, 0, 0))
+    assert isinstance(answer, spec.TableMessagesOk)
+    kept = decode_runs(client.rows[-1])
+    assert kept == [(number, number) for number in range(11, 302, 2)]
+    assert (answer.first, answer.end, answer.count) == (1, 302, len(kept))
+    answer = client.call(spec.TableMessages(0, "q", 10, NO_BOUND, 100, 0))
+    assert isinstance(answer, spec.TableMessagesOk)
+    assert decode_runs(client.rows[-1]) == [(number, number) for number in range(11, 211, 2)]
+    assert (answer.end, answer.count) == (211, 100)
 
 
 def test_queues_that_can_be_read_as_tables_are_named_once_for_each_change() -> None:

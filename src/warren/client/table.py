@@ -3,7 +3,7 @@
 Contents of the answers, all numbers big-endian::
 
     runs      = u32 count, count x (i64 first, i64 last)         message numbers, both included
-    checkout-ok, status-ok: runs
+    checkout-ok, status-ok, messages-ok: runs
     checkouts-ok: for each open checkout i64 number, then its runs
     read-ok: record batches as they lie in the log
     groups-ok: for each group u8 and so many bytes of its name, seven i64 in the order of
@@ -167,6 +167,28 @@ class Backlog(NamedTuple):
     now_ms: int
 
 
+class Kept(NamedTuple):
+    """Messages that are in a queue, whoever holds them.
+
+    Attributes:
+        first: The first message there is; `next` if there is none.
+        end: All messages before this number are told of, from where it was asked on.
+        next: The number the next message will get.
+        rows: How many messages are in `runs`.
+        size_bytes: What those take.
+        now_ms: The time of the queue's log, in milliseconds since 1970.
+        runs: Which they are.
+    """
+
+    first: int
+    end: int
+    next: int
+    rows: int
+    size_bytes: int
+    now_ms: int
+    runs: Runs
+
+
 class Names(NamedTuple):
     """The queues of a vhost that the caller may read as tables.
 
@@ -309,6 +331,27 @@ class Tables:
             raise _unexpected(reply)
         return Backlog(
             reply.first, reply.next, reply.ready, reply.bytes, reply.settled, reply.now_ms
+        )
+
+    def messages(
+        self, queue: str, first: int, last: int, rows_max: int = 0, bytes_max: int = 0
+    ) -> Kept:
+        """The messages that are in a queue. Brokers before it close the connection.
+
+        Args:
+            first, last: The lowest and the highest number that is asked for.
+            rows_max, bytes_max: Bounds of what is told of, one message at least; 0 for none.
+        """
+        reply = self._channel.call(
+            spec.TableMessages(
+                queue=queue, first=first, last=last, max_rows=rows_max, max_bytes=bytes_max
+            )
+        )
+        if not isinstance(reply, spec.TableMessagesOk):
+            raise _unexpected(reply)
+        runs = decode_runs(self._channel.reply_content())
+        return Kept(
+            reply.first, reply.end, reply.next, reply.count, reply.bytes, reply.now_ms, runs
         )
 
     def queues(self, known: int = 0) -> Names:

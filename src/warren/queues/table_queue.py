@@ -51,6 +51,10 @@ class TableQueue(LoggedQueue):
         """Finds out the messages that are ready, as of now, in parts."""
         return self.fifo.gather_ready()
 
+    def gather_kept(self) -> Gathering:
+        """Finds out the messages that are in the queue, whoever holds them, as of now, in parts."""
+        return self.fifo.gather_kept()
+
     def part_runs(self) -> i64:
         """How many runs of messages one part of a long answer goes through."""
         return self.fifo.part_runs
@@ -91,6 +95,25 @@ class TableQueue(LoggedQueue):
                 run = as_run(piece)
                 size += sizes.of(run.first, run.count)
         return size
+
+    def size_of(self, first: i64, count: i64) -> i64:
+        """What messages take that follow each other; those that left since count as the mean."""
+        sizes = self.fifo.sizes
+        if sizes.has(first) and sizes.has(first + count - 1):
+            return sizes.of(first, count)
+        return count * self.mean_message_bytes()
+
+    def count_within(self, first: i64, count: i64, bytes_max: i64) -> i64:
+        """How many of the first of some messages take so many bytes at most, likewise."""
+        low: i64 = 0
+        high = count
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.size_of(first, middle) <= bytes_max:
+                low = middle
+            else:
+                high = middle - 1
+        return low
 
     def catch_up(self, waiter: PendingReply) -> None:
         """Answer when this node has everything that was there before, on whatever node."""

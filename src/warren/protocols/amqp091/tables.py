@@ -8,7 +8,7 @@ Contents of answers, all numbers big-endian: runs are a u32 count, then `i64 fir
 group, a u8 and so many bytes of its name, then i64 epoch, settled, open checkouts, messages held,
 lease in ms, and when it last called and since when its oldest checkout is open in ms since 1970;
 `held-ok`, for each checkout, i64 number, messages, and since when it is open; `queues-ok`, for each
-queue, a u8 and so many bytes of its name.
+queue, a u8 and so many bytes of its name; `messages-ok` runs.
 
 Source: docs/formats/table-class.md; permissions as for `basic.get` (read).
 """
@@ -24,6 +24,7 @@ from mypy_extensions import i32, i64, u8
 from warren.errors import Compacted, CorruptRecord
 from warren.limits import TABLE_READ_BYTES_MAX
 from warren.log.listener import RawReader
+from warren.log.runlist import PAIR_BYTES
 from warren.ports import Work
 from warren.queues.fifo.effects import (
     RETURNING,
@@ -66,6 +67,10 @@ NUMBER_MAX: Final = 1 << 62
 """More than any number in a queue. The wire has 64 bits without a sign, the machine 64 with one."""
 
 
+_SHOWN: Final = (spec.TableGroups, spec.TableHeld, spec.TableBacklog, spec.TableMessages)
+"""Methods that tell of a queue or its groups, and change nothing."""
+
+
 def bounded(number: int) -> int:
     """A number from the wire, cut to what the machine can count with."""
     return min(number, NUMBER_MAX)
@@ -97,7 +102,7 @@ def handle(channel: Channel, method: spec.Method) -> None:
             _checkouts(channel, queue, method)
         else:
             queue.catch_up(_wait(channel, queue, method))
-    elif isinstance(method, (spec.TableGroups, spec.TableHeld, spec.TableBacklog)):
+    elif isinstance(method, _SHOWN):
         queue = _queue(channel, method.queue)
         if queue.is_current():
             _show(channel, queue, method)
@@ -214,7 +219,7 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
         _status(channel, queue, request)
     elif isinstance(request, spec.TableCheckouts):
         _checkouts(channel, queue, request)
-    elif isinstance(request, (spec.TableGroups, spec.TableHeld, spec.TableBacklog)):
+    elif isinstance(request, _SHOWN):
         _show(channel, queue, request)
     elif isinstance(request, spec.TableAcquire):
         assert isinstance(reply, AcquireReply)
@@ -374,6 +379,8 @@ def _show(channel: Channel, queue: TableQueue, method: spec.Method) -> None:
         answer = GroupsAnswer(channel, queue)
     elif isinstance(method, spec.TableHeld):
         answer = HeldAnswer(channel, queue, method.group)
+    elif isinstance(method, spec.TableMessages):
+        answer = MessagesAnswer(channel, queue, method)
     else:
         assert isinstance(method, spec.TableBacklog), method.NAME
         channel.send(
@@ -474,6 +481,78 @@ class StatusAnswer(PartedAnswer):
             int(first), int(self._next), int(self._ready), int(self._settled)
         )
         return Content(self._channel, method, out.getvalue() + runs.data)
+
+
+@final
+class MessagesAnswer(PartedAnswer):
+    """Answers `table.messages`, as of when it came, up to its bounds."""
+
+    def __init__(self, channel: Channel, queue: TableQueue, method: spec.TableMessages) -> None:
+        super().__init__(channel)
+        self._queue: TableQueue = queue
+        self._next: i64 = queue.next_message()
+        self._now_ms: i64 = queue.log_ms()
+        self._gathering: Gathering = queue.gather_kept()
+        self._part: i64 = queue.part_runs()
+        self._run: i64 = -1
+        """The run that is looked at next; -1 before they are gathered."""
+        self._first: i64 = bounded(method.first)
+        self._last: i64 = bounded(method.last)
+        self._rows: i64 = bounded(method.max_rows) or NUMBER_MAX
+        self._bytes: i64 = bounded(method.max_bytes) or NUMBER_MAX
+        self._count: i64 = 0
+        self._size: i64 = 0
+        self._end: i64 = max(self._first, min(self._last + 1, self._next))
+        self._runs: BytesWriter = BytesWriter()
+
+    def _found(self) -> Content | None:
+        """Gather what there is, then look at more of what is asked for."""
+        if self._run < 0:
+            if not self._gathering.go_on():
+                return None
+            self._run = self._gathering.runs.find(self._first)
+        runs = self._gathering.runs
+        done: i64 = 0
+        while self._run < runs.size and runs.first(self._run) <= self._last:
+            if done >= self._part:
+                return None
+            done += 1
+            if not self._take(runs.first(self._run), runs.last(self._run)):
+                break
+            self._run += 1
+        out = BytesWriter()
+        write_i32_be(out, i32(len(self._runs) // PAIR_BYTES))
+        first = runs.first(0) if runs.size > 0 else self._next
+        method = spec.TableMessagesOk(
+            int(first),
+            int(self._end),
+            int(self._next),
+            int(self._count),
+            int(self._size),
+            int(self._now_ms),
+        )
+        return Content(self._channel, method, out.getvalue() + self._runs.getvalue())
+
+    def _take(self, low: i64, high: i64) -> bool:
+        """Take of a run what is asked for; whether the bounds leave room for more."""
+        first = max(low, self._first)
+        wanted = min(high, self._last) - first + 1
+        count = min(wanted, self._rows - self._count)
+        size = 0 if count == 0 else self._queue.size_of(first, count)
+        if size > self._bytes - self._size:
+            count = self._queue.count_within(first, count, self._bytes - self._size)
+            if self._count == 0:
+                count = max(count, 1)
+            size = 0 if count == 0 else self._queue.size_of(first, count)
+        if count > 0:
+            write_i64_be(self._runs, first)
+            write_i64_be(self._runs, first + count - 1)
+            self._count += count
+            self._size += size
+        if count < wanted:
+            self._end = first + count
+            return False
+        return True
 
 
 @final

@@ -964,6 +964,16 @@ class Fifo:
             checkouts.extend(group.open)
         return Gathering(lists, checkouts, [], self.part_runs, self.schedule.frozen())
 
+    def gather_kept(self) -> Gathering:
+        """Finds out the numbers of all messages that are in the queue, whoever holds them."""
+        lists = self._unheld() + self.delayed.freeze()
+        for consumer in self.consumers.values():
+            lists.extend(consumer.freeze())
+        checkouts: list[Checkout] = []
+        for group in self.groups.values():
+            checkouts.extend(group.open)
+        return Gathering(lists, checkouts, [], self.part_runs, self.schedule.frozen())
+
     def gather_live(self, left: list[list[Piece]], more: list[list[tuple[int, int]]]) -> Gathering:
         """Finds out the numbers of all messages whose bodies are needed now.
 

@@ -2556,6 +2556,82 @@ class TableQueuesOk(Method):
         return writer.getvalue()
 
 
+@final
+class TableMessages(Method):
+    """`table.messages`."""
+
+    __slots__ = ("first", "last", "max_bytes", "max_rows", "queue", "reserved_1")
+    CLASS_ID: ClassVar[int] = 240
+    METHOD_ID: ClassVar[int] = 150
+    NAME: ClassVar[str] = "table.messages"
+    SYNCHRONOUS: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        reserved_1: int = 0,
+        queue: str = "",
+        first: int = 0,
+        last: int = 0,
+        max_rows: int = 0,
+        max_bytes: int = 0,
+    ) -> None:
+        self.reserved_1 = reserved_1
+        self.queue = queue
+        self.first = first
+        self.last = last
+        self.max_rows = max_rows
+        self.max_bytes = max_bytes
+
+    def encode(self) -> bytes:
+        writer = BytesWriter()
+        writer.write(b"\x00\xf0\x00\x96")
+        write_short(writer, self.reserved_1)
+        write_shortstr(writer, self.queue)
+        write_longlong(writer, self.first)
+        write_longlong(writer, self.last)
+        write_longlong(writer, self.max_rows)
+        write_longlong(writer, self.max_bytes)
+        return writer.getvalue()
+
+
+@final
+class TableMessagesOk(Method):
+    """`table.messages-ok`."""
+
+    __slots__ = ("bytes", "count", "end", "first", "next", "now_ms")
+    CLASS_ID: ClassVar[int] = 240
+    METHOD_ID: ClassVar[int] = 151
+    NAME: ClassVar[str] = "table.messages-ok"
+    HAS_CONTENT: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        first: int = 0,
+        end: int = 0,
+        next: int = 0,
+        count: int = 0,
+        bytes: int = 0,
+        now_ms: int = 0,
+    ) -> None:
+        self.first = first
+        self.end = end
+        self.next = next
+        self.count = count
+        self.bytes = bytes
+        self.now_ms = now_ms
+
+    def encode(self) -> bytes:
+        writer = BytesWriter()
+        writer.write(b"\x00\xf0\x00\x97")
+        write_longlong(writer, self.first)
+        write_longlong(writer, self.end)
+        write_longlong(writer, self.next)
+        write_longlong(writer, self.count)
+        write_longlong(writer, self.bytes)
+        write_longlong(writer, self.now_ms)
+        return writer.getvalue()
+
+
 def _decode_connection_start(
     reader: Reader,
 ) -> ConnectionStart:
@@ -3252,6 +3328,30 @@ def _decode_table_queues_ok(
     return TableQueuesOk(count, version)
 
 
+def _decode_table_messages(
+    reader: Reader,
+) -> TableMessages:
+    reserved_1 = reader.short()
+    queue = reader.shortstr()
+    first = reader.longlong()
+    last = reader.longlong()
+    max_rows = reader.longlong()
+    max_bytes = reader.longlong()
+    return TableMessages(reserved_1, queue, first, last, max_rows, max_bytes)
+
+
+def _decode_table_messages_ok(
+    reader: Reader,
+) -> TableMessagesOk:
+    first = reader.longlong()
+    end = reader.longlong()
+    next = reader.longlong()
+    count = reader.longlong()
+    bytes = reader.longlong()
+    now_ms = reader.longlong()
+    return TableMessagesOk(first, end, next, count, bytes, now_ms)
+
+
 def _decode_arguments(class_id: i64, method_id: i64, reader: Reader) -> Method:
     if class_id == 60:
         if method_id == 10:
@@ -3450,6 +3550,10 @@ def _decode_arguments(class_id: i64, method_id: i64, reader: Reader) -> Method:
             return _decode_table_queues(reader)
         if method_id == 141:
             return _decode_table_queues_ok(reader)
+        if method_id == 150:
+            return _decode_table_messages(reader)
+        if method_id == 151:
+            return _decode_table_messages_ok(reader)
     raise ConnectionException(503, "unimplemented method")
 
 
@@ -3578,5 +3682,7 @@ METHODS: Final[tuple[type[Method], ...]] = (
     TableBacklogOk,
     TableQueues,
     TableQueuesOk,
+    TableMessages,
+    TableMessagesOk,
 )
 """Every method class, by class and method id."""
