@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.node.pair import Client, Pair
 from warren.client.table import Runs, decode_groups, decode_held, decode_names, decode_runs
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
 
 NO_BOUND = (1 << 63) - 1
 
@@ -202,6 +205,23 @@ def test_messages_are_told_of_whoever_has_them_up_to_bounds() -> None:
     assert (all_.end, all_.count) == (10, 7)
     beyond, runs = told(50)
     assert (beyond.end, beyond.next, beyond.count, runs) == (50, 10, 0, [])
+
+
+@pytest.mark.parametrize("overflow", ["drop-head", "reject-publish"])
+def test_a_queue_leaves_out_no_number(overflow: str) -> None:
+    """So what is missing between its messages has left: a reader that follows it can tell."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    arguments: Table = {"x-queue-type": "quorum", "x-max-length": 5, "x-overflow": overflow}
+    client.call(spec.QueueDeclare(0, "q", False, True, False, False, False, arguments))
+    for _ in range(12):
+        client.publish("q", b"x")
+    pair.settle()
+    told = client.call(spec.TableMessages(0, "q", 0, NO_BOUND, 0, 0))
+    assert isinstance(told, spec.TableMessagesOk)
+    first = 7 if overflow == "drop-head" else 0
+    assert told.next == (12 if overflow == "drop-head" else 6)
+    assert decode_runs(client.rows[-1]) == [(first, told.next - 1)]
 
 
 def test_messages_of_many_runs_are_told_of_in_parts() -> None:

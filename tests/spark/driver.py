@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warren.spark.broker import Connect
-from warren.spark.options import is_staged, read_options, staged_options
+from warren.spark.log_stream import LogStreamReader
+from warren.spark.options import is_log, is_staged, read_options, staged_options
 from warren.spark.staged_stream import StagedStreamReader
 from warren.spark.stream import QueueStreamReader
 
@@ -41,9 +42,14 @@ class Query:
     """One run of a query, by a fresh driver."""
 
     def __init__(self, connect: Connect, disk: Checkpoint, **given: str) -> None:
-        self.reader: QueueStreamReader | StagedStreamReader
+        self.reader: QueueStreamReader | StagedStreamReader | LogStreamReader
         if is_staged(given):
             self.reader = StagedStreamReader(staged_options(given), connect)
+        elif is_log(given):
+            options = {"subscribe": "q"} | given
+            if "subscribePattern" in given:
+                del options["subscribe"]
+            self.reader = LogStreamReader(read_options(options, streaming=True), connect)
         else:
             options = {"subscribe": "q", "groupId": "g", "leaseTimeout": "0"} | given
             self.reader = QueueStreamReader(read_options(options, streaming=True), connect)

@@ -21,6 +21,7 @@ from warren.client.table import (
     Checkout,
     Held,
     HeldCheckout,
+    Kept,
     Names,
     OpenCheckout,
     Retaken,
@@ -288,6 +289,27 @@ class FakeConnection:
         state = self._queue("held", queue).groups.get(group, FakeGroup())
         open_ = [HeldCheckout(number, len(state.open[number]), -1) for number in sorted(state.open)]
         return Held(state.settled, open_)
+
+    def messages(
+        self, queue: str, first: int, last: int, rows_max: int = 0, bytes_max: int = 0
+    ) -> Kept:
+        q = self._queue("messages", queue)
+        if not self._broker.knows_names:
+            raise ConnectionException(503, "unimplemented method")
+        end = max(first, min(last + 1, q.next))
+        told: list[int] = []
+        size = 0
+        for number in sorted(n for n in q.messages if first <= n <= last):
+            more = len(q.messages[number])
+            if (rows_max and len(told) == rows_max) or (
+                bytes_max and told and size + more > bytes_max
+            ):
+                end = number
+                break
+            told.append(number)
+            size += more
+        low = min(q.messages, default=q.next)
+        return Kept(low, end, q.next, len(told), size, STAMP_MS + 90_000, runs_of(told))
 
     def queues(self, known: int = 0) -> Names:
         assert not self._closed, "a closed connection is used"

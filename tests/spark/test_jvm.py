@@ -120,6 +120,39 @@ def test_blocks_of_an_events_feed_are_rows(
     assert [(row.event, row.bytes) for row in each] == [("published", 100), ("dropped", None)]
 
 
+def test_queries_follow_a_queue_beside_each_other_and_take_nothing(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    fill(connection, queue, 0, 3_000)
+    held = connection.channel().get(queue)
+    assert held is not None
+
+    def follow(where: Path, **options: Any) -> None:
+        reader = spark.readStream.format("warren").option("amqp.uri", broker.url)
+        reader = reader.option("subscribe", queue).option("mode", "log")
+        rows = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=1_000, **options)
+        archive(rows.load(), where).awaitTermination()
+
+    for name in ("one", "two"):
+        follow(tmp_path / name)
+        assert archived(spark, tmp_path / name) == list(range(3_000))
+    fill(connection, queue, 3_000, 3_500)
+    follow(tmp_path / "one")
+    assert archived(spark, tmp_path / "one") == list(range(3_500))
+    assert count(connection, queue) == 3_499
+    assert table(spark, broker, queue).count() == 3_499
+    assert table(spark, broker, queue, mode="log").count() == 3_500
+    connection.channel().queue_purge(queue)
+    fill(connection, queue, 3_500, 3_600)
+    with pytest.raises(Exception, match="500 messages, 3000 to 3499 first of all, left") as lost:
+        follow(tmp_path / "two")
+    assert "failOnDataLoss=false" in str(lost.value)
+    follow(tmp_path / "one")
+    assert archived(spark, tmp_path / "one") == list(range(3_600))
+    follow(tmp_path / "two", failOnDataLoss="false")
+    assert archived(spark, tmp_path / "two") == [*range(3_000), *range(3_500, 3_600)]
+
+
 def test_an_empty_queue_is_an_empty_table(spark: SparkSession, broker: Broker, queue: str) -> None:
     assert table(spark, broker, queue).count() == 0
 

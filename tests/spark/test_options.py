@@ -58,7 +58,7 @@ def test_what_spark_adds_is_not_ours_to_judge() -> None:
         (QUEUE, True, "'groupId' is required"),
         (QUEUE | {"maxOffsetPerTrigger": "5"}, True, "unknown option 'maxoffsetpertrigger'"),
         (GROUP, False, "unknown option 'groupid'"),
-        (QUEUE | {"mode": "steal"}, False, "allowed: browse (spark.read) or drain"),
+        (QUEUE | {"mode": "steal"}, False, "allowed: browse (spark.read), drain or"),
         (QUEUE | {"mode": "drain"}, False, "spark.read, which can only browse"),
         (GROUP | {"mode": "browse"}, True, "spark.readStream, which can only drain"),
         (QUEUE | {"includeValue": "yes"}, False, "'includeValue' is 'yes'; allowed: true or false"),

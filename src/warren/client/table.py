@@ -168,7 +168,7 @@ class Backlog(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Messages that are in a queue, whoever holds them.
+    """Messages that are in a queue, those that consumers or groups hold among them.
 
     Attributes:
         first: The first message there is; `next` if there is none.

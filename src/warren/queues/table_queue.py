@@ -52,7 +52,7 @@ class TableQueue(LoggedQueue):
         return self.fifo.gather_ready()
 
     def gather_kept(self) -> Gathering:
-        """Finds out the messages that are in the queue, whoever holds them, as of now, in parts."""
+        """Finds out the messages that are in the queue, held or not, as of now, in parts."""
         return self.fifo.gather_kept()
 
     def part_runs(self) -> i64:

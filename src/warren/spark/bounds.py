@@ -6,18 +6,42 @@ log. So the first message of a time is found by halves, with a look at some twen
 
 from __future__ import annotations
 
-from warren.errors import CorruptRecord
-from warren.spark.broker import Reads, Runs
+from warren.client.table import Kept
+from warren.errors import BrokerError, ConfigError, CorruptRecord
+from warren.spark.broker import Reads, Runs, is_unknown_method
 from warren.spark.calling import PatientCaller
-from warren.spark.options import Bound, ReadOptions
+from warren.spark.options import UNBOUNDED, Bound, ReadOptions
 from warren.spark.records import parse
 
 
 def messages_within(caller: PatientCaller, options: ReadOptions, queue: str) -> Runs:
-    """The messages of a queue that are ready now, between the bounds of a batch query."""
-    runs = caller.call(lambda tables: tables.status(queue)).runs
+    """The messages of a queue that a batch query sees now, between its bounds.
+
+    Raises:
+        ConfigError: It is to see those that consumers hold, too, and the broker is too old.
+    """
+    if options.follows:
+        runs = kept_messages(caller, queue, 0, UNBOUNDED).runs
+    else:
+        runs = caller.call(lambda tables: tables.status(queue)).runs
     first = first_beyond(caller, queue, runs, options.start.of(queue))
     return cut_runs(runs, first, first_beyond(caller, queue, runs, options.end.of(queue)))
+
+
+def kept_messages(
+    caller: PatientCaller, queue: str, first: int, last: int, rows_max: int = 0, bytes_max: int = 0
+) -> Kept:
+    """What `warren.client.table.Tables.messages` says.
+
+    Raises:
+        ConfigError: The broker is too old to say it.
+    """
+    try:
+        return caller.call(lambda tables: tables.messages(queue, first, last, rows_max, bytes_max))
+    except BrokerError as error:
+        if not is_unknown_method(error):
+            raise
+        raise ConfigError("mode 'log' needs a broker of 0.2.0 or later") from error
 
 
 def cut_runs(runs: Runs, first: int, behind: int) -> Runs:

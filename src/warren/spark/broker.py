@@ -18,6 +18,7 @@ from warren.client.table import (
     Batches,
     Checkout,
     Held,
+    Kept,
     Names,
     OpenCheckout,
     Retaken,
@@ -61,6 +62,10 @@ class TableCalls(Protocol):
     def held(self, queue: str, group: str) -> Held: ...
 
     def backlog(self, queue: str, group: str = "") -> Backlog: ...
+
+    def messages(
+        self, queue: str, first: int, last: int, rows_max: int = 0, bytes_max: int = 0
+    ) -> Kept: ...
 
     def queues(self, known: int = 0) -> Names: ...
 

@@ -22,6 +22,7 @@ from warren.spark.group import GroupReader, Lag
 from warren.spark.leases import LeaseKeeper
 from warren.spark.options import UNBOUNDED, ReadOptions
 from warren.spark.partition import QueueShare
+from warren.spark.sharing import FairShares
 from warren.spark.subscription import Subscription
 
 #: Seconds that an idle query has between two looks at a queue, for each queue that it has beyond
@@ -47,7 +48,7 @@ class DrainedQueues:
         self._came: Places = {}  # where those begin that have given nothing yet
         self._lags: dict[str, Lag] = {}
         self._lags_until = 0.0
-        self._first = 0  # the queue that is asked first, of those there are
+        self._shares = FairShares()
 
     def settled(self) -> Places:
         """The last settled checkout of each: where a query without a checkpoint begins."""
@@ -95,35 +96,12 @@ class DrainedQueues:
         end = {queue: place for queue, place in start.items() if queue in wanted}
         for queue in start.keys() - end.keys():
             self._leave(queue, start[queue])
-        if not names:
-            return end
-        at = self._first % len(names)
-        order = names[at:] + names[:at]
-        rows, size = rows_max, bytes_max
-        share = max(1, -(-rows_max // len(order)))
-        share_bytes = max(1, -(-bytes_max // len(order)))
-        more: list[str] = []
-        taken_last = 0
-        for turn, queue in enumerate(order):
-            if rows <= 0 or size <= 0:
-                break
+
+        def take_one(queue: str, rows: int, size: int) -> tuple[int, int] | None:
             bound = UNBOUNDED if up_to is None else up_to.get(queue, -1)
-            got = self._take_one(queue, start, end, min(share, rows), min(share_bytes, size), bound)
-            if got is not None:
-                rows, size = rows - got[0], size - got[1]
-                taken_last = turn + 1
-                more.append(queue)
-        # Who has more than its share may have what the others left.
-        for queue in more if len(order) > 1 else ():
-            if rows <= 0 or size <= 0:
-                break
-            if not self._has_more(queue):
-                continue
-            bound = UNBOUNDED if up_to is None else up_to.get(queue, -1)
-            got = self._take_one(queue, start, end, rows, size, bound)
-            if got is not None:
-                rows, size = rows - got[0], size - got[1]
-        self._first = at + taken_last
+            return self._take_one(queue, start, end, rows, size, bound)
+
+        self._shares.take(names, rows_max, bytes_max, take_one, self._has_more)
         return end
 
     def _take_one(
@@ -231,6 +209,21 @@ class DrainedQueues:
             caller.close()
         if problem is not None:
             raise problem
+
+    def waiting(self) -> int:
+        """How many messages are ready in all of them.
+
+        Raises:
+            Fenced: Another query has the group in one of them, as of some seconds ago.
+        """
+        rows = 0
+        for queue in self._subscription.names():
+            try:
+                rows += self._reader(queue).waiting()
+            except BrokerError as error:
+                if not self._went(queue, error):
+                    raise
+        return rows
 
     def give_back(self, queues: Iterable[str]) -> None:
         """Put what the group holds of some queues back where it was; the numbers are used up.

@@ -131,6 +131,7 @@ class GroupReader:
         self._newest = 0  # the highest checkout that is known to be of this queue
         self._idle_until = 0.0
         self._look_at = 0.0
+        self._check_at = 0.0
         self._pause = _PAUSE
         self._pause_max = pause_max
         self._seen: Backlog | None = None
@@ -171,6 +172,18 @@ class GroupReader:
         old = self._call(lambda tables: tables.status(self._queue, self._group))
         self._seen = Backlog(old.first, old.next, old.ready, -1, old.settled, 0)
         return self._seen
+
+    def waiting(self) -> int:
+        """How many messages are ready.
+
+        Raises:
+            Fenced: Another query has the group; a look at that is taken every few seconds.
+        """
+        now = time.monotonic()
+        if self._epoch and now >= self._check_at:
+            self._check_at = now + _LOOK_SECONDS
+            self.check()
+        return self.backlog().ready
 
     def lag(self) -> Lag:
         """How far the group is behind, for people, who do not mind a second."""

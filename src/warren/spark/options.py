@@ -26,6 +26,9 @@ URI_DEFAULT: Final = "amqp://guest:guest@localhost:5672/"
 BROWSE: Final = "browse"
 DRAIN: Final = "drain"
 
+#: The mode that sees messages as they come, and takes none.
+LOG: Final = "log"
+
 #: The mode that takes messages of brokers that are not Warren, by way of files.
 STAGED: Final = "staged"
 
@@ -52,16 +55,25 @@ _BATCH: Final = (
 )
 #: Where a batch query begins and ends.
 _BOUNDS: Final = {"startingoffsets", "startingtimestamp", "endingoffsets", "endingtimestamp"}
-_STREAM: Final = _BATCH | {
-    "groupid",
-    "maxoffsetspertrigger",
-    "maxbytespertrigger",
-    "failondataloss",
-    "leasetimeout",
-    "newcheckpoint",
-    "checkpointlocation",
-    "archivedirectory",
+#: How large a micro-batch is, and when it begins.
+_TRIGGER: Final = {
+    *("maxoffsetspertrigger", "maxbytespertrigger"),
+    *("minoffsetspertrigger", "maxtriggerdelay"),
 }
+#: How a stream is read that takes nothing.
+_LOG: Final = _BATCH | _TRIGGER | {"failondataloss", "startingoffsets", "startingtimestamp"}
+_STREAM: Final = (
+    _BATCH
+    | _TRIGGER
+    | {
+        "groupid",
+        "failondataloss",
+        "leasetimeout",
+        "newcheckpoint",
+        "checkpointlocation",
+        "archivedirectory",
+    }
+)
 #: How a data directory is read that no broker uses.
 _OFFLINE: Final = _TABLE | {
     *("datadirectory", "subscribe", "vhost", "includegone"),
@@ -83,6 +95,8 @@ _SPELLING: Final = {
     "groupid": "groupId",
     "maxoffsetspertrigger": "maxOffsetsPerTrigger",
     "maxbytespertrigger": "maxBytesPerTrigger",
+    "minoffsetspertrigger": "minOffsetsPerTrigger",
+    "maxtriggerdelay": "maxTriggerDelay",
     "minpartitions": "minPartitions",
     "maxrecordsperpartition": "maxRecordsPerPartition",
     "failondataloss": "failOnDataLoss",
@@ -127,6 +141,11 @@ class Bound:
 
 EARLIEST: Final = Bound(0)
 LATEST: Final = Bound(UNBOUNDED)
+
+_EARLIEST: Final = {"earliest": EARLIEST}
+_LATEST: Final = {"latest": LATEST}
+#: What stands for a word where numbers are said.
+_NUMBERS: Final = {"earliest": -2, "latest": -1}
 
 
 @dataclass(frozen=True)
@@ -176,8 +195,12 @@ class ReadOptions:
             committed them there and not at the next trigger only (`checkpointLocation`).
         archive: The folder of an archive, if tasks write their rows into files of it, and Spark
             has a row for each file (`archiveDirectory`).
-        start, end: Of a batch query, the messages it sees (`startingOffsets`, `startingTimestamp`,
-            `endingOffsets`, `endingTimestamp`).
+        start, end: The messages that a batch query sees, and where one begins that follows queues
+            (`startingOffsets`, `startingTimestamp`, `endingOffsets`, `endingTimestamp`).
+        follows: Whether all messages are seen that are in the queues, those that consumers hold,
+            too, and none is taken (`mode=log`).
+        rows_min: A micro-batch begins when so many messages wait (`minOffsetsPerTrigger`),
+        delay_seconds: or so long after the one before (`maxTriggerDelay`).
     """
 
     uris: tuple[str, ...]
@@ -198,6 +221,9 @@ class ReadOptions:
     archive: Path | None = None
     start: Bounds = Bounds(EARLIEST)
     end: Bounds = Bounds(LATEST)
+    follows: bool = False
+    rows_min: int = 1
+    delay_seconds: float = 15 * 60.0
 
     @property
     def queue(self) -> str:
@@ -364,41 +390,41 @@ class _Options:
             raise ConfigError(f"a queue whose name ends with {INCARNATION} is read by itself alone")
         return tuple(names), ""
 
-    def bounds(self, kind: str, queues: Sequence[str], default: str) -> Bounds:
+    def bounds(self, kind: str, queues: Sequence[str], words: Mapping[str, Bound]) -> Bounds:
         """Where a query begins or ends, as offsets or as a time.
 
         Args:
             kind: `starting` or `ending`.
             queues: Those that are read; empty where a pattern says.
-            default: The word that says so, and is the only one that does for this kind.
+            words: What a word stands for, the default first.
         """
         offsets = self._values.get(f"{kind}offsets")
         stamp = self._values.get(f"{kind}timestamp")
-        standard = EARLIEST if default == "earliest" else LATEST
+        standard = next(iter(words.values()))
         if offsets is not None and stamp is not None:
             raise ConfigError(f"options '{kind}Offsets' and '{kind}Timestamp' exclude each other")
         if stamp is not None:
             if not stamp.isascii() or not stamp.isdigit() or int(stamp) > UNBOUNDED:
                 raise _bad(f"{kind}timestamp", stamp, "milliseconds since 1970")
             return Bounds(Bound(-1, int(stamp)))
-        if offsets is None or offsets.lower() == default:
+        if offsets is None:
             return Bounds(standard)
+        if offsets.lower() in words:
+            return Bounds(words[offsets.lower()])
         example = json.dumps({queue: {"0": 100} for queue in queues or ("orders",)})
-        wrong = _bad(f"{kind}offsets", offsets, f"{default}, or JSON such as {example}")
+        wrong = _bad(f"{kind}offsets", offsets, f"{', '.join(words)}, or JSON such as {example}")
         try:
             numbers = {queue: parts["0"] for queue, parts in json.loads(offsets).items()}
         except (ValueError, TypeError, LookupError, AttributeError):
             raise wrong from None
         if queues and set(numbers) != set(queues):
             raise wrong
+        special = {_NUMBERS[word]: bound for word, bound in words.items()}
         named: dict[str, Bound] = {}
         for queue, number in numbers.items():
-            if type(number) is int and number == (-2 if standard is EARLIEST else -1):
-                named[queue] = standard
-            elif type(number) is int and 0 <= number <= UNBOUNDED:
-                named[queue] = Bound(number)
-            else:
+            if type(number) is not int or not (number in special or 0 <= number <= UNBOUNDED):
                 raise wrong
+            named[queue] = special.get(number) or Bound(number)
         return Bounds(standard, named)
 
     def folder(self, name: str) -> Path | None:
@@ -493,28 +519,46 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         raise ConfigError(f"mode {STAGED!r} is for spark.readStream: it takes what it reads")
     if not streaming:
         _refuse_files(given, "with spark.read, which takes nothing")
-    options = _Options(given, _STREAM if streaming else _BATCH | _BOUNDS)
+    follows = is_log(given)
+    if follows:
+        _refuse_files(given, f"with mode {LOG!r}")
+    if streaming:
+        options = _Options(given, _LOG if follows else _STREAM)
+    else:
+        options = _Options(given, _BATCH | _BOUNDS)
     fitting = DRAIN if streaming else BROWSE
     mode = options.text("mode") or fitting
-    if mode not in (BROWSE, DRAIN):
-        allowed = f"{BROWSE} (spark.read) or {DRAIN} or {STAGED} (spark.readStream)"
+    if mode not in (BROWSE, DRAIN, LOG):
+        allowed = f"{BROWSE} (spark.read), {DRAIN} or {STAGED} (spark.readStream), or {LOG} (both)"
         raise _bad("mode", mode, allowed)
-    if mode != fitting:
+    if mode not in (fitting, LOG):
         call = "readStream" if streaming else "read"
-        raise ConfigError(f"mode {mode!r} does not go with spark.{call}, which can only {fitting}")
+        raise ConfigError(
+            f"mode {mode!r} does not go with spark.{call}, which can only {fitting} or {LOG}"
+        )
     group = ""
-    if streaming:
+    if streaming and not follows:
         group = options.required(
             "groupid", "the broker keeps a streaming query's open rows under this name"
         )
+    rows_max = options.number("maxoffsetspertrigger", 100_000)
+    rows_min = options.number("minoffsetspertrigger", 1)
+    if rows_min > rows_max:
+        raise _bad("minoffsetspertrigger", str(rows_min), f"up to maxOffsetsPerTrigger, {rows_max}")
+    start, end = Bounds(EARLIEST), Bounds(LATEST)
     queues, pattern = options.subscription()
+    if not streaming:
+        start = options.bounds("starting", queues, _EARLIEST)
+        end = options.bounds("ending", queues, _LATEST)
+    elif follows:
+        start = options.bounds("starting", queues, _LATEST | _EARLIEST)
     return ReadOptions(
         uris=options.uris(),
         retry_seconds=options.duration_ms("retrytimeout", 5 * 60_000) / 1000,
         queues=queues,
         pattern=pattern,
         group=group,
-        rows_max=options.number("maxoffsetspertrigger", 100_000),
+        rows_max=rows_max,
         bytes_max=options.number("maxbytespertrigger", 256 * 1024 * 1024),
         partitions_min=options.number("minpartitions", 1),
         partition_rows_max=options.number("maxrecordsperpartition", 100_000),
@@ -525,8 +569,11 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         new_checkpoint=options.flag("newcheckpoint", False),
         checkpoint=options.folder("checkpointlocation") if streaming else None,
         archive=options.folder("archivedirectory"),
-        start=Bounds(EARLIEST) if streaming else options.bounds("starting", queues, "earliest"),
-        end=Bounds(LATEST) if streaming else options.bounds("ending", queues, "latest"),
+        start=start,
+        end=end,
+        follows=follows,
+        rows_min=rows_min,
+        delay_seconds=options.duration_ms("maxtriggerdelay", 15 * 60_000) / 1000,
     )
 
 
@@ -570,6 +617,11 @@ def offline_options(given: Mapping[str, str]) -> OfflineOptions:
         columns=table_columns(given),
         arrow_rows_max=options.number("arrowbatchrows", 16_384),
     )
+
+
+def is_log(given: Mapping[str, str]) -> bool:
+    """Whether a query sees all that is in its queues, and takes nothing."""
+    return any(name.lower() == "mode" and value == LOG for name, value in given.items())
 
 
 def is_staged(given: Mapping[str, str]) -> bool:

@@ -87,6 +87,10 @@ class WarrenDataSource(DataSource):
                 return StagedStreamReader(staged, connect)
             options = read_options(given, streaming=True)
             check_spark()
+            if options.follows:
+                from warren.spark.log_stream import LogStreamReader
+
+                return LogStreamReader(options, connect)
         except ConfigError as error:
             return RefusedReader(error)
         from warren.spark.stream import QueueStreamReader

@@ -25,6 +25,7 @@ from warren.spark.broker import CheckpointLost, Connect
 from warren.spark.checkpoint import CommitWatch, Offset, Places, offset_of, places_in, shown
 from warren.spark.draining import DrainedQueues
 from warren.spark.options import UNBOUNDED, ReadOptions
+from warren.spark.pace import TriggerPace
 from warren.spark.partition import plan, read
 from warren.spark.task_files import read_into_file
 
@@ -38,6 +39,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._drained: DrainedQueues | None = None
         self._up_to: dict[str, int] | None = None  # the highest message to take of each queue
         self._watch: CommitWatch | None = None
+        self._pace = TriggerPace(options.rows_min, options.delay_seconds)
         # What this process has taken, where that begins and ends, while no task has read it.
         self._unplanned: tuple[Places, Places] | None = None
 
@@ -77,9 +79,14 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows_max, bytes_max = rows_and_bytes(limit, self._options.bytes_max)
         begin = self._places(start)
         self._see_skipped(begin)
-        end = self._queues().take(begin, rows_max, bytes_max, self._up_to)
+        queues = self._queues()
+        if self._up_to is None and rows_max < UNBOUNDED and not self._pace.is_due(queues.waiting):
+            queues.settle(begin)
+            return start
+        end = queues.take(begin, rows_max, bytes_max, self._up_to)
         if end == begin:
             return start
+        self._pace.began()
         if _gained(begin, end):
             self._unplanned = begin, end
         return offset_of(end)

@@ -965,7 +965,7 @@ class Fifo:
         return Gathering(lists, checkouts, [], self.part_runs, self.schedule.frozen())
 
     def gather_kept(self) -> Gathering:
-        """Finds out the numbers of all messages that are in the queue, whoever holds them."""
+        """Finds out the numbers of all messages that are in the queue, held by consumers or not."""
         lists = self._unheld() + self.delayed.freeze()
         for consumer in self.consumers.values():
             lists.extend(consumer.freeze())
