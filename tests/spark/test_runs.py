@@ -1,8 +1,9 @@
-"""Queues to a table and to another queue on real Spark, while everything dies in turn.
+"""Queues to tables and to another queue on real Spark, while everything dies in turn.
 
 Each run has a fault of the failure table at a time of its own, in a cluster of three nodes behind a
-balancer, and ends when the queries do: then every row is in the table once, as Spark and as pyarrow
-read it, and in the other queue once. A driver is kept for the next run unless the fault ends it.
+balancer, and ends when the queries do: then every row is in the tables once, that of a query which
+follows a queue among them, as Spark and as pyarrow read them, and in the other queue once. A driver
+is kept for the next run unless the fault ends it.
 For `make long-spark`, which says by `WARREN_SPARK_RUNS` how many runs there are; the seed that a
 failure names is `WARREN_SPARK_SEED`.
 """
@@ -74,7 +75,9 @@ for line in sys.stdin:
         stored = load(job["stored"]).writeStream.foreachBatch(Archive(table))
         moved = load(job["moved"]).drop("message_id", "properties_raw").writeStream
         moved = moved.format("warren").options(**job["to"])
+        followed = load(job["followed"]).writeStream.foreachBatch(Archive(job["out"] + "/followed"))
         queries = [started(stored, "stored", job), started(moved, "moved", job)]
+        queries.append(started(followed, "followed", job))
         for query in queries:
             query.awaitTermination()
         files = [f"{table}/{name}" for name in os.listdir(table) if name.endswith(".parquet")]
@@ -305,7 +308,7 @@ def test_whatever_dies_each_row_arrives_once(cluster: Cluster, tmp_path: Path) -
 
 
 def one_run(stage: Stage, number: int, fault: Callable[[], None], by_tasks: bool) -> int:
-    """Move rows out of two queues with a fault; returns how often the queries were started.
+    """Read rows of three queues with a fault; returns how often the queries were started.
 
     Args:
         by_tasks: Whether the tasks that read write the table's files.
@@ -314,17 +317,22 @@ def one_run(stage: Stage, number: int, fault: Callable[[], None], by_tasks: bool
     rows = chance.randrange(500, 6_000)
     batch = chance.randrange(rows // 6, rows // 2)
     name, out = f"run-{number}", stage.folder / f"run-{number}"
-    stored, moved, target = (f"{name}-{what}" for what in ("stored", "moved", "target"))
+    kinds = ("stored", "moved", "followed", "target")
+    stored, moved, followed, target = (f"{name}-{kind}" for kind in kinds)
     bodies = [b"%d" % each for each in range(rows)]
     with connect(stage.balancer.url) as connection:
-        for queue in (stored, moved, target):
+        for queue in (stored, moved, followed, target):
             connection.channel().queue_declare(queue, durable=True, arguments=QUORUM)
-        for queue in (stored, moved):
+        for queue in (stored, moved, followed):
             assert connection.channel().publish_many("", queue, bodies, PERSISTENT) == []
 
     def options(queue: str) -> dict[str, str]:
         more = {"maxOffsetsPerTrigger": str(batch), "minPartitions": "2", "retryTimeout": "10m"}
-        return {"amqp.uri": stage.balancer.url, "subscribe": queue, "groupId": "g", **more}
+        if queue == followed:
+            more |= {"mode": "log", "startingOffsets": "earliest"}
+        else:
+            more["groupId"] = "g"
+        return {"amqp.uri": stage.balancer.url, "subscribe": queue, **more}
 
     to = {"amqp.uri": stage.balancer.url, "topic": target, "delivery": "exactly-once"}
     job = {
@@ -332,6 +340,7 @@ def one_run(stage: Stage, number: int, fault: Callable[[], None], by_tasks: bool
         "out": str(out),
         "stored": options(stored) | ({"archiveDirectory": f"{out}/table"} if by_tasks else {}),
         "moved": options(moved),
+        "followed": options(followed),
         "to": {**to, "retryTimeout": "10m"},
     }
     starts = 1
@@ -360,14 +369,16 @@ def one_run(stage: Stage, number: int, fault: Callable[[], None], by_tasks: bool
     if not struck:
         fault()
     assert answer["counted"] == [rows, rows], (answer["counted"], rows)
-    table = pq.read_table(out / "table", columns=["value"])["value"].to_pylist()
-    assert sorted(table, key=int) == bodies
+    for table in ("table", "followed"):
+        archived = pq.read_table(out / table, columns=["value"])["value"].to_pylist()
+        assert sorted(archived, key=int) == bodies, table
     got = read_queue(target, stage.balancer.url, columns=("value",)).read_all()["value"].to_pylist()
     assert sorted(got, key=int) == bodies
     with connect(stage.balancer.url) as connection:
         for queue in (stored, moved):
             assert Tables(connection.channel()).status(queue).ready == 0
-        for queue in (stored, moved, target):
+        assert Tables(connection.channel()).status(followed).ready == rows
+        for queue in (stored, moved, followed, target):
             connection.channel().queue_delete(queue)
         for queue in (f"warren.sink.{answer['sink']}", f"warren.sink.{answer['sink']}.batches"):
             connection.channel().queue_delete(queue)
