@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from tests.node.pair import Client, Pair
@@ -222,6 +224,69 @@ def test_a_queue_leaves_out_no_number(overflow: str) -> None:
     first = 7 if overflow == "drop-head" else 0
     assert told.next == (12 if overflow == "drop-head" else 6)
     assert decode_runs(client.rows[-1]) == [(first, told.next - 1)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_messages_told_of_are_those_that_have_not_left(seed: int) -> None:
+    """Whatever became of each: got and held, back again, checked out, or given back."""
+    chance = random.Random(seed)
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.declare("q", kind="quorum")
+    pair.a.queue("q").fifo.part_runs = 4
+    acquired = client.call(spec.TableAcquire(0, "q", "g", 0))
+    assert isinstance(acquired, spec.TableAcquireOk)
+    kept: set[int] = set()
+    held: dict[int, int] = {}
+    leases: dict[int, list[int]] = {}
+    published = last = 0
+    for _ in range(120):
+        what = chance.choice(["publish", "get", "get", "ack", "nack", "checkout", "settle", "back"])
+        if what == "publish":
+            count = chance.randrange(1, 6)
+            client.publish_confirmed("q", count)
+            kept.update(range(published, published + count))
+            published += count
+        elif what == "get":
+            got = client.get("q")
+            if got is not None:
+                held[got.tag] = int(got.body) - 1  # bodies count from 1 on
+        elif what in ("ack", "nack") and held:
+            tag = chance.choice(list(held))
+            number = held.pop(tag)
+            if what == "ack":
+                client.ack(tag)
+                kept.discard(number)
+            else:
+                client.send(spec.BasicNack(tag, False, True))
+            pair.settle()
+        elif what == "checkout":
+            rows = chance.randrange(1, 5)
+            taken = client.call(
+                spec.TableCheckout(0, "q", "g", acquired.epoch, last, rows, 0, NO_BOUND)
+            )
+            assert isinstance(taken, spec.TableCheckoutOk)
+            if taken.count:
+                last = taken.number
+                runs = decode_runs(client.rows[-1])
+                leases[last] = [each for low, high in runs for each in range(low, high + 1)]
+        elif what == "settle" and leases:
+            number = chance.choice(list(leases))
+            client.call(spec.TableSettle(0, "q", "g", acquired.epoch, number))
+            for each in [each for each in leases if each <= number]:
+                kept.difference_update(leases.pop(each))
+        elif what == "back" and chance.random() < 0.3:
+            client.call(spec.TableRelease(0, "q", "g", acquired.epoch))
+            leases.clear()
+        low = chance.randrange(published + 1)
+        high = chance.randrange(low, published + 2)
+        told = client.call(spec.TableMessages(0, "q", low, high, 0, 0))
+        assert isinstance(told, spec.TableMessagesOk)
+        runs = decode_runs(client.rows[-1])
+        found = [each for first, behind in runs for each in range(first, behind + 1)]
+        assert found == sorted(each for each in kept if low <= each <= high)
+        assert (told.first, told.next) == (min(kept, default=published), published)
+        assert told.count == len(found)
 
 
 def test_messages_of_many_runs_are_told_of_in_parts() -> None:
