@@ -17,7 +17,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 
 from warren.client.uri import parse_uri
 from warren.errors import ConfigError
-from warren.spark.schema import COLUMNS, OFFLINE_COLUMNS
+from warren.spark.schema import COLUMNS, OFFLINE_COLUMNS, column_kinds
+from warren.spark.where import Condition, parse_where
 
 #: Where a broker on the same machine answers.
 URI_DEFAULT: Final = "amqp://guest:guest@localhost:5672/"
@@ -50,8 +51,10 @@ _BATCH: Final = (
     | set(_QUEUES)
     | {"mode", "minpartitions", "maxrecordsperpartition", "arrowbatchrows"}
 )
-#: Where a batch query begins and ends.
-_BOUNDS: Final = {"startingoffsets", "startingtimestamp", "endingoffsets", "endingtimestamp"}
+#: Where a batch query begins and ends, and what it keeps of that.
+_BOUNDS: Final = {
+    *("startingoffsets", "startingtimestamp", "endingoffsets", "endingtimestamp", "where"),
+}
 _STREAM: Final = _BATCH | {
     "groupid",
     "maxoffsetspertrigger",
@@ -64,7 +67,7 @@ _STREAM: Final = _BATCH | {
 }
 #: How a data directory is read that no broker uses.
 _OFFLINE: Final = _TABLE | {
-    *("datadirectory", "subscribe", "vhost", "includegone"),
+    *("datadirectory", "subscribe", "vhost", "includegone", "where"),
     *("minpartitions", "maxrecordsperpartition", "arrowbatchrows"),
 }
 #: How a queue of a foreign broker is read.
@@ -178,6 +181,7 @@ class ReadOptions:
             has a row for each file (`archiveDirectory`).
         start, end: Of a batch query, the messages it sees (`startingOffsets`, `startingTimestamp`,
             `endingOffsets`, `endingTimestamp`).
+        where: Which rows of these a batch query keeps, or None for all (`where`).
     """
 
     uris: tuple[str, ...]
@@ -198,6 +202,7 @@ class ReadOptions:
     archive: Path | None = None
     start: Bounds = Bounds(EARLIEST)
     end: Bounds = Bounds(LATEST)
+    where: Condition | None = None
 
     @property
     def queue(self) -> str:
@@ -216,7 +221,7 @@ class OfflineOptions:
         vhost: The vhost whose queues are read, or None for all of them (`vhost`).
         gone: Whether messages that left their queue are wanted, too, as far as files still have
             them (`includeGone`).
-        partitions_min, partition_rows_max, columns, arrow_rows_max: As in `ReadOptions`.
+        partitions_min, partition_rows_max, columns, arrow_rows_max, where: As in `ReadOptions`.
     """
 
     directory: str
@@ -227,6 +232,7 @@ class OfflineOptions:
     partition_rows_max: int
     columns: tuple[str, ...]
     arrow_rows_max: int
+    where: Condition | None = None
 
 
 @dataclass(frozen=True)
@@ -401,6 +407,11 @@ class _Options:
                 raise wrong
         return Bounds(standard, named)
 
+    def condition(self, columns: Sequence[str]) -> Condition | None:
+        """Which rows are kept, by what is said of some columns."""
+        text = self._values.get("where")
+        return None if text is None else parse_where(text, column_kinds(columns))
+
     def folder(self, name: str) -> Path | None:
         """A folder of this machine, as a path or a URI."""
         value = self._values.get(name)
@@ -527,6 +538,7 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         archive=options.folder("archivedirectory"),
         start=Bounds(EARLIEST) if streaming else options.bounds("starting", queues, "earliest"),
         end=Bounds(LATEST) if streaming else options.bounds("ending", queues, "latest"),
+        where=None if streaming else options.condition(COLUMNS),
     )
 
 
@@ -569,6 +581,7 @@ def offline_options(given: Mapping[str, str]) -> OfflineOptions:
         partition_rows_max=options.number("maxrecordsperpartition", 100_000),
         columns=table_columns(given),
         arrow_rows_max=options.number("arrowbatchrows", 16_384),
+        where=options.condition(OFFLINE_COLUMNS),
     )
 
 
