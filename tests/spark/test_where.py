@@ -6,6 +6,7 @@ import random
 from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -421,6 +422,25 @@ def test_why_spark_is_not_left_to_hand_over_filters(spark: SparkSession) -> None
         assert [row.letter for row in both.collect()] == ["b"], "there is an a, too"
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+@pytest.mark.spark
+def test_the_guide_shows_code_that_runs(
+    spark: SparkSession, broker: Broker, connection: Connection, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guide = Path(__file__).resolve().parent.parent.parent / "docs" / "spark.md"
+    section = guide.read_text(encoding="utf-8").split("\n## Some rows only\n")[1]
+    code = section.split("```python\n")[1].split("```")[0]
+    channel = connection.channel()
+    arguments = {"x-queue-type": "quorum"}
+    for queue, body in (("eu.orders", b"wanted"), ("eu.returns", b"another")):
+        channel.queue_declare(queue, durable=True, arguments=arguments)
+        assert channel.publish_many("", queue, [body], Properties(priority=6).encode()) == []
+    exec(compile(code, str(guide), "exec"), {"spark": spark, "URI": broker.url})
+    for queue in ("eu.orders", "eu.returns"):
+        channel.queue_delete(queue)
+    shown = capsys.readouterr().out
+    assert b"wanted".hex(" ").upper() in shown and shown.count("[") == 1
 
 
 @pytest.mark.spark
