@@ -6,6 +6,8 @@ log. So the first message of a time is found by halves, with a look at some twen
 
 from __future__ import annotations
 
+from functools import cache
+
 from warren.errors import CorruptRecord
 from warren.spark.broker import Reads, Runs
 from warren.spark.calling import PatientCaller
@@ -30,6 +32,7 @@ def messages_within(caller: PatientCaller, options: ReadOptions, queue: str) -> 
     if where is None:
         return runs
 
+    @cache
     def first_at(stamp_ms: int) -> int:
         """The number of the first message of a time, or that behind the last one."""
         return first_beyond(caller, queue, runs, Bound(-1, stamp_ms)) if runs else 0

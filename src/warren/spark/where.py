@@ -34,6 +34,9 @@ from warren.errors import ConfigError
 #: What a column is compared with; a time is microseconds since 1970.
 Literal = int | str | bytes | None
 
+#: Brackets and negations within each other: conditions are pickled, which nests deeper still.
+_DEPTH_MAX: Final = 50
+
 #: The least and the greatest number that a column can have.
 LONG_MIN: Final = -(1 << 63)
 LONG_MAX: Final = (1 << 63) - 1
@@ -116,10 +119,7 @@ def parse_where(text: str, kinds: Mapping[str, str]) -> Condition:
     Raises:
         ConfigError: It is not of the form that is described above.
     """
-    try:
-        return _Parser(text, kinds).whole()
-    except RecursionError:
-        raise ConfigError("option 'where' is nested too deeply") from None
+    return _Parser(text, kinds).whole()
 
 
 def columns_of(condition: Condition) -> set[str]:
@@ -187,6 +187,7 @@ class _Parser:
         self._begin = 0
         self._kind = ""
         self._token = ""
+        self._depth = 0
         self._next()
 
     def whole(self) -> Condition:
@@ -238,13 +239,18 @@ class _Parser:
         return _joined(parts, every=not negated)
 
     def _one(self, negated: bool) -> Condition:
+        if self._depth > _DEPTH_MAX:
+            raise self._wrong(f"no more than {_DEPTH_MAX} brackets and negations within each other")
+        self._depth += 1
         if self._is("not"):
-            return self._one(not negated)
-        if self._is("("):
+            found = self._one(not negated)
+        elif self._is("("):
             found = self._any(negated)
             self._need(")")
-            return found
-        return self._test(negated)
+        else:
+            found = self._test(negated)
+        self._depth -= 1
+        return found
 
     def _test(self, negated: bool) -> Condition:
         column = self._columns.get(self._token.strip("`").lower())
