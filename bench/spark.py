@@ -105,6 +105,13 @@ def browse(spark: SparkSession, uri: str, **options: Any) -> None:
     reader.options(**options).load().selectExpr("count(*)", "sum(length(value))").collect()
 
 
+def browse_one_key(spark: SparkSession, uri: str, where: str, pushed: bool) -> None:
+    """Count the rows that a condition keeps, which the source is told of or Spark alone."""
+    reader = spark.read.format("warren").option("amqp.uri", uri).option("subscribe", QUEUE)
+    rows = reader.option("where", where).load() if pushed else reader.load().where(where)
+    rows.selectExpr("count(*)", "sum(length(value))").collect()
+
+
 def run_query(rows: DataFrame, sink: str, scratch: str) -> None:
     """Run a streaming query with Trigger.AvailableNow into a sink that is new."""
     writer = rows.writeStream.option("checkpointLocation", f"{scratch}/c")
@@ -261,10 +268,14 @@ def run(spark: SparkSession, uri: str, given: argparse.Namespace) -> None:
     written = spark.range(rows).selectExpr(
         f"repeat('x', {given.bytes}) as value", "cast(id as string) as message_id"
     )
+    one, newest = "message_id LIKE '%00'", f"offset >= {max(0, rows - 10_000)}"
     whole = {"maxOffsetsPerTrigger": rows, "maxBytesPerTrigger": 1 << 40}
     cases: list[tuple[str, Callable[[], None]]] = [
         ("browse, all columns", lambda: browse(spark, uri)),
         ("browse, value and offset", lambda: browse(spark, uri, columns="value,offset")),
+        ("browse, one in a hundred", lambda: browse_one_key(spark, uri, one, False)),
+        ("browse, one in a hundred, by where", lambda: browse_one_key(spark, uri, one, True)),
+        ("browse, the newest 10,000, by where", lambda: browse_one_key(spark, uri, newest, True)),
         ("drain to nowhere", lambda: drain(spark, uri, "noop")),
         (
             "drain to nowhere, 50,000",

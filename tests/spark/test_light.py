@@ -38,6 +38,20 @@ rows = to_arrow(parse(batch(1, [record(b"x"), record(b"y", properties=rich)]))[0
 print(rows.num_rows, "pandas" in sys.modules)
 """
 
+WHERE = """
+import sys
+from tests.spark.fake import FakeBroker, record
+from warren.spark.batch import QueueReader
+from warren.spark.options import read_options
+broker = FakeBroker()
+broker.queue("q").put(record(b"x", key="a"), record(b"y"))
+where = "key IN ('a', 'b') AND key <> 'b' AND key LIKE '%' AND NOT (priority = 1 OR offset = 9)"
+options = read_options({"subscribe": "q", "where": where + " OR priority IS NULL"}, False)
+reader = QueueReader(options, broker.connect)
+(part,) = reader.partitions()
+print([rows.num_rows for rows in reader.read(part)], "pandas" in sys.modules)
+"""
+
 FAULTS = """
 import resource
 from tests.spark.fake import FakeBroker
@@ -76,6 +90,7 @@ def test_looking_the_source_up_needs_no_arrow() -> None:
 
 def test_reading_needs_no_pandas() -> None:
     assert said(TASK) == "2 False"
+    assert said(WHERE) == "[2] False"
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="glibc alone has mallopt")

@@ -392,6 +392,28 @@ def test_a_file_that_is_missing(damaged: Path) -> None:
     assert values[-1] == BODY % (ORDERS - 1) and len(values) > 500
 
 
+def test_rows_that_are_asked_for(damaged: Path) -> None:
+    """What is damaged is told of in rows that are kept, or not, like all others."""
+    flip(damaged, BODY % 1_000)
+    rows = offline(damaged, includeGone="true")
+
+    def some(text: str, **options: str) -> list[Row]:
+        return offline(damaged, includeGone="true", where=text, **options)
+
+    assert some("state = 'damaged'") == [row for row in rows if row["state"] == "damaged"] != []
+    assert some("topic IN ('held', 'again') AND state <> 'unacked'") == [
+        row for row in rows if row["topic"] in ("held", "again") and row["state"] != "unacked"
+    ]
+    assert some("offset IS NULL OR offset < 3 AND vhost = '/'") == [
+        row for row in rows if row["offset"] is None or row["offset"] < 3
+    ]
+    assert some("topic IS NULL") == [row for row in rows if row["topic"] is None]
+    assert some("topic = 'orders' AND topic <> 'orders'") == some("vhost = 'other'") == []
+    numbers = [row["offset"] for row in rows if row["topic"] == "held"]
+    narrow = some("topic = 'held'", columns="offset")
+    assert narrow == [{"offset": number} for number in numbers]
+
+
 def test_without_the_identity_all_of_it_is_still_there(damaged: Path) -> None:
     (damaged / "node").unlink()
     rows = offline(damaged, "orders")
@@ -501,6 +523,11 @@ def test_spark_reads_a_directory_in_parallel(crashed: Crashed, spark: SparkSessi
     }
     assert found[("orders", "ready")] == ORDERS - 55
     assert found[("held", "unacked")] == 4
+    text = "topic <> 'orders' AND (state = 'unacked' OR reason IS NOT NULL)"
+    wanted = table.where(text).select("topic", "offset").orderBy("topic", "offset").collect()
+    asked = spark.read.format("warren").options(dataDirectory=str(crashed.copy), where=text)
+    some = asked.load().select("topic", "offset")
+    assert some.orderBy("topic", "offset").collect() == wanted != []
     values = source.option("subscribe", "again").load().select("value").collect()
     assert sorted(bytes(row.value) for row in values) == bodies(20, 23)
     with pytest.raises(Exception, match="unknown option 'amqp.uri'"):

@@ -6,26 +6,45 @@ log. So the first message of a time is found by halves, with a look at some twen
 
 from __future__ import annotations
 
+from functools import cache
+
 from warren.client.table import Kept
 from warren.errors import BrokerError, ConfigError, CorruptRecord
 from warren.spark.broker import Reads, Runs, is_unknown_method
 from warren.spark.calling import PatientCaller
+from warren.spark.filters import constants_of, overlap, possible_ranges
 from warren.spark.options import UNBOUNDED, Bound, ReadOptions
 from warren.spark.records import parse
+from warren.spark.where import may_be_true
 
 
 def messages_within(caller: PatientCaller, options: ReadOptions, queue: str) -> Runs:
     """The messages of a queue that a batch query sees now, between its bounds.
 
+    Those that its `where` does not keep for their queue, number or time are left out; a queue all
+    of whose messages it does not keep is not even asked for.
+
     Raises:
         ConfigError: It is to see those that consumers hold, too, and the broker is too old.
     """
+    where, constants = options.where, constants_of(queue)
+    if where is not None and not may_be_true(where, constants):
+        return []
     if options.follows:
         runs = kept_messages(caller, queue, 0, UNBOUNDED).runs
     else:
         runs = caller.call(lambda tables: tables.status(queue)).runs
     first = first_beyond(caller, queue, runs, options.start.of(queue))
-    return cut_runs(runs, first, first_beyond(caller, queue, runs, options.end.of(queue)))
+    runs = cut_runs(runs, first, first_beyond(caller, queue, runs, options.end.of(queue)))
+    if where is None:
+        return runs
+
+    @cache
+    def first_at(stamp_ms: int) -> int:
+        """The number of the first message of a time, or that behind the last one."""
+        return first_beyond(caller, queue, runs, Bound(-1, stamp_ms)) if runs else 0
+
+    return overlap(runs, possible_ranges(where, constants, first_at))
 
 
 def kept_messages(

@@ -22,10 +22,12 @@ from warren.errors import ConfigError, StorageError
 from warren.offline.directory import DataDirectory, StoredQueue, open_directory
 from warren.offline.states import DAMAGED, LIVE, MessageRun
 from warren.spark.columns import to_arrow
+from warren.spark.filters import filtered
 from warren.spark.options import OfflineOptions, offline_options
 from warren.spark.reading import READ_BYTES, read_span, spans
 from warren.spark.records import Positions, Stored
 from warren.spark.schema import COLUMNS, OFFLINE_COLUMNS, arrow_schema
+from warren.spark.where import Condition, Literal, columns_of, may_be_true
 
 #: Names of queues in an error that lists them.
 _NAMES_MAX: Final = 20
@@ -47,7 +49,7 @@ class Part:
 
 
 def choose(directory: DataDirectory, options: OfflineOptions) -> list[StoredQueue]:
-    """The queues that are to be read.
+    """The queues that are to be read: of those that are named, the ones that may have rows to keep.
 
     Raises:
         ConfigError: There is none of that name.
@@ -66,7 +68,17 @@ def choose(directory: DataDirectory, options: OfflineOptions) -> list[StoredQueu
             f"{options.directory} has no queue {options.queue!r}{where} that is kept on disk; "
             f"it has: {', '.join(names[:_NAMES_MAX]) or 'none'}{more}"
         )
-    return queues
+    if options.where is None:
+        return queues
+    return [queue for queue in queues if _may_have_rows(queue, options.where)]
+
+
+def _may_have_rows(queue: StoredQueue, where: Condition) -> bool:
+    """Whether rows of a queue, those about its damage included, can be kept."""
+    constants: dict[str, Literal] = {
+        "topic": queue.name, "vhost": queue.vhost, "incarnation": queue.group_id, "partition": 0,
+    }  # fmt: skip
+    return may_be_true(where, constants)
 
 
 def plan_parts(directory: DataDirectory, options: OfflineOptions) -> list[list[Part]]:
@@ -99,7 +111,21 @@ def read_parts(
     Raises:
         StorageError: The directory is another one than when the task was planned.
     """
-    schema = arrow_schema(options.columns)
+    where, schema = options.where, arrow_schema(options.columns)
+    if where is None:
+        yield from _part_rows(directory, parts, schema, options.arrow_rows_max)
+        return
+    whole = arrow_schema(columns_of(where).union(options.columns))
+    for rows in _part_rows(directory, parts, whole, options.arrow_rows_max):
+        kept = filtered(where, rows, schema)
+        if kept.num_rows:
+            yield kept
+
+
+def _part_rows(
+    directory: DataDirectory, parts: Sequence[Part], schema: pa.Schema, rows_max: int
+) -> Iterator[pa.RecordBatch]:
+    """As `read_parts`, with all rows."""
     queues = {queue.group_id: queue for queue in directory.queues}
     for part in parts:
         queue = queues.get(part.group_id)
@@ -111,7 +137,7 @@ def read_parts(
         if part.damage:
             yield _damaged(queue, part.damage, schema)
         if queue is not None and part.runs:
-            yield from _QueueRows(queue, part.runs, schema, options.arrow_rows_max).read()
+            yield from _QueueRows(queue, part.runs, schema, rows_max).read()
 
 
 def read_directory(

@@ -17,7 +17,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 
 from warren.client.uri import parse_uri
 from warren.errors import ConfigError
-from warren.spark.schema import COLUMNS, OFFLINE_COLUMNS
+from warren.spark.schema import COLUMNS, OFFLINE_COLUMNS, column_kinds
+from warren.spark.where import Condition, parse_where
 
 #: Where a broker on the same machine answers.
 URI_DEFAULT: Final = "amqp://guest:guest@localhost:5672/"
@@ -53,8 +54,10 @@ _BATCH: Final = (
     | set(_QUEUES)
     | {"mode", "minpartitions", "maxrecordsperpartition", "arrowbatchrows"}
 )
-#: Where a batch query begins and ends.
-_BOUNDS: Final = {"startingoffsets", "startingtimestamp", "endingoffsets", "endingtimestamp"}
+#: Where a batch query begins and ends, and what it keeps of that.
+_BOUNDS: Final = {
+    *("startingoffsets", "startingtimestamp", "endingoffsets", "endingtimestamp", "where"),
+}
 #: How large a micro-batch is, and when it begins.
 _TRIGGER: Final = {
     *("maxoffsetspertrigger", "maxbytespertrigger"),
@@ -76,7 +79,7 @@ _STREAM: Final = (
 )
 #: How a data directory is read that no broker uses.
 _OFFLINE: Final = _TABLE | {
-    *("datadirectory", "subscribe", "vhost", "includegone"),
+    *("datadirectory", "subscribe", "vhost", "includegone", "where"),
     *("minpartitions", "maxrecordsperpartition", "arrowbatchrows"),
 }
 #: How a queue of a foreign broker is read.
@@ -199,6 +202,7 @@ class ReadOptions:
             (`startingOffsets`, `startingTimestamp`, `endingOffsets`, `endingTimestamp`).
         follows: Whether all messages are seen that are in the queues, those that consumers hold,
             too, and none is taken (`mode=log`).
+        where: Which rows a batch query keeps of those, or None for all (`where`).
         rows_min: A micro-batch begins when so many messages wait (`minOffsetsPerTrigger`),
         delay_seconds: or so long after the one before (`maxTriggerDelay`).
     """
@@ -222,6 +226,7 @@ class ReadOptions:
     start: Bounds = Bounds(EARLIEST)
     end: Bounds = Bounds(LATEST)
     follows: bool = False
+    where: Condition | None = None
     rows_min: int = 1
     delay_seconds: float = 15 * 60.0
 
@@ -242,7 +247,7 @@ class OfflineOptions:
         vhost: The vhost whose queues are read, or None for all of them (`vhost`).
         gone: Whether messages that left their queue are wanted, too, as far as files still have
             them (`includeGone`).
-        partitions_min, partition_rows_max, columns, arrow_rows_max: As in `ReadOptions`.
+        partitions_min, partition_rows_max, columns, arrow_rows_max, where: As in `ReadOptions`.
     """
 
     directory: str
@@ -253,6 +258,7 @@ class OfflineOptions:
     partition_rows_max: int
     columns: tuple[str, ...]
     arrow_rows_max: int
+    where: Condition | None = None
 
 
 @dataclass(frozen=True)
@@ -427,6 +433,11 @@ class _Options:
             named[queue] = special.get(number) or Bound(number)
         return Bounds(standard, named)
 
+    def condition(self, columns: Sequence[str]) -> Condition | None:
+        """Which rows are kept, by what is said of some columns."""
+        text = self._values.get("where")
+        return None if text is None else parse_where(text, column_kinds(columns))
+
     def folder(self, name: str) -> Path | None:
         """A folder of this machine, as a path or a URI."""
         value = self._values.get(name)
@@ -572,6 +583,7 @@ def read_options(given: Mapping[str, str], streaming: bool) -> ReadOptions:
         start=start,
         end=end,
         follows=follows,
+        where=None if streaming else options.condition(COLUMNS),
         rows_min=rows_min,
         delay_seconds=options.duration_ms("maxtriggerdelay", 15 * 60_000) / 1000,
     )
@@ -616,6 +628,7 @@ def offline_options(given: Mapping[str, str]) -> OfflineOptions:
         partition_rows_max=options.number("maxrecordsperpartition", 100_000),
         columns=table_columns(given),
         arrow_rows_max=options.number("arrowbatchrows", 16_384),
+        where=options.condition(OFFLINE_COLUMNS),
     )
 
 

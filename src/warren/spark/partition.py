@@ -134,8 +134,9 @@ def _read_share(
     schema = arrow_schema(options.columns)
     try:
         yield from read_rows(
-            caller, share.queue, share.runs, schema, options.arrow_rows_max, complete, bytes_max
-        )
+            caller, share.queue, share.runs, schema, options.arrow_rows_max, complete, bytes_max,
+            options.where,
+        )  # fmt: skip
         if share.epoch:
             # What a later query of the group has settled may lie in the log for a while.
             check_epoch(caller, options, share.queue, share.epoch)

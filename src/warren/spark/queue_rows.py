@@ -188,7 +188,7 @@ def _rows(
     """Read rows, some ahead of who asks; meanwhile another thread waits for the broker."""
     replies = read_ahead(_ask(options, runs, connect))
     schema = arrow_schema(options.columns)
-    rows = rows_of(replies, options.queue, schema, options.arrow_rows_max, complete)
+    rows = rows_of(replies, options.queue, schema, options.arrow_rows_max, complete, options.where)
     return read_ahead(rows)
 
 

@@ -16,7 +16,9 @@ import pyarrow as pa
 from warren.errors import CorruptRecord
 from warren.spark.broker import Reads, RowsLost, Runs
 from warren.spark.columns import to_arrow
+from warren.spark.filters import RowFilter
 from warren.spark.records import Positions, Stored, parse
+from warren.spark.where import Condition
 
 T = TypeVar("T")
 
@@ -97,16 +99,19 @@ def read_rows(
     rows_max: int,
     complete: bool,
     bytes_max: int = READ_BYTES,
+    where: Condition | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read and decode the messages in `runs`, in the order of their numbers.
 
     Args:
         bytes_max: What is asked for at once, and about the size of an Arrow batch.
+        where: Which of the rows are kept; None keeps all.
 
     Raises:
         RowsLost, CorruptRecord, UnknownFlavour: As `rows_of`.
     """
-    yield from rows_of(ask(tables, queue, runs, bytes_max), queue, schema, rows_max, complete)
+    replies = ask(tables, queue, runs, bytes_max)
+    yield from rows_of(replies, queue, schema, rows_max, complete, where)
 
 
 def read_span(
@@ -178,7 +183,12 @@ def ask(
 
 
 def rows_of(
-    replies: Iterator[ReadReply], queue: str, schema: pa.Schema, rows_max: int, complete: bool
+    replies: Iterator[ReadReply],
+    queue: str,
+    schema: pa.Schema,
+    rows_max: int,
+    complete: bool,
+    where: Condition | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
     """Decode the messages that were asked for, in the order of their numbers.
 
@@ -186,16 +196,21 @@ def rows_of(
         schema: The columns wanted, from `warren.spark.schema.arrow_schema`.
         rows_max: Rows of one Arrow batch at most.
         complete: Whether a message that is not there any more is an error; if not, it is left out.
+        where: Which of the rows are kept, found by the columns that say so before any other column
+            is made; None keeps all.
 
     Raises:
         RowsLost: `complete`, and some are gone.
         CorruptRecord: The bytes that came are not what they should be.
         UnknownFlavour: Some were stored by a later release, in a way that this one cannot read.
     """
+    kept = None if where is None else RowFilter(where, queue)
     found = 0
     for reply in replies:
         for stored in _records(reply):
             found += len(stored)
+            if kept is not None:
+                stored = kept.select(stored)
             for first in range(0, len(stored), rows_max):
                 part = stored.part(first, min(first + rows_max, len(stored)))
                 yield to_arrow(part, queue, schema)

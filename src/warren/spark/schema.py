@@ -124,6 +124,11 @@ def _chosen(columns: Collection[str]) -> list[tuple[str, str]]:
     return [(name, kind) for name, kind in known if name in columns]
 
 
+def column_kinds(columns: Collection[str]) -> dict[str, str]:
+    """The kind of each of some columns, in their order."""
+    return dict(_chosen(columns))
+
+
 def spark_schema(columns: Collection[str]) -> StructType:
     """The schema of a table with some of the columns, as Spark has it."""
     from pyspark.sql.types import StructField, StructType
