@@ -134,6 +134,13 @@ def drain(spark: SparkSession, uri: str, sink: str, **options: Any) -> None:
         run_query(reader.options(**options).load(), sink, scratch)
 
 
+def follow(spark: SparkSession, uri: str) -> None:
+    """See all messages as they come, and take none."""
+    reader = spark.readStream.format("warren").option("amqp.uri", uri).option("subscribe", QUEUE)
+    with tempfile.TemporaryDirectory(prefix="warren-bench-") as scratch:
+        run_query(reader.options(mode="log", startingOffsets="earliest").load(), "noop", scratch)
+
+
 class Files:
     """The rows of the queue as files of Spark's own, 50,000 rows each."""
 
@@ -282,6 +289,7 @@ def run(spark: SparkSession, uri: str, given: argparse.Namespace) -> None:
             lambda: drain(spark, uri, "noop", maxOffsetsPerTrigger=50_000),
         ),
         ("drain to nowhere, one batch", lambda: drain(spark, uri, "noop", **whole)),
+        ("follow to nowhere", lambda: follow(spark, uri)),
         ("drain to Parquet", lambda: drain(spark, uri, "parquet")),
         (
             "drain to Parquet, 50,000",
