@@ -75,7 +75,8 @@ def handle(channel: Channel, method: spec.Method) -> None:
     """Handle a method of class `table`.
 
     Raises:
-        ChannelException: 404 no such queue, 406 not a quorum queue, 403 no permission.
+        ChannelException: 404 no such queue, 406 a queue that is not durable, or that is on
+            another node only, 403 no permission.
         ConnectionException: 541, this node is being given its copy of the queue anew.
     """
     if isinstance(method, spec.TableRead):
@@ -125,8 +126,9 @@ def handle(channel: Channel, method: spec.Method) -> None:
         queue = _queue(channel, method.queue)
         if isinstance(method, spec.TableAcquire) and not method.group:
             raise ChannelException(406, "a group needs a name")
-        if isinstance(method, (spec.TableRetake, spec.TableDelete)):
-            channel.vhost.check_groups()
+        classic = not queue.type.replicated
+        if classic or isinstance(method, (spec.TableRetake, spec.TableDelete)):
+            channel.vhost.check_groups(classic)
         _ask(channel, queue, method, _wait(channel, queue, method))
     else:
         raise ConnectionException(503, "unimplemented method")
@@ -325,10 +327,17 @@ class TableReader(RawReader):
 
 
 def _queue(channel: Channel, name: str) -> TableQueue:
+    node = channel.vhost.table_elsewhere(name)
+    if node:
+        raise ChannelException(406, f"queue '{name}' is on node '{node}': ask that node")
     queue = channel.vhost.queue_for(name, "read")
     table = queue.as_table()
     if table is None:
-        raise ChannelException(406, f"{queue} is no quorum queue and cannot be read as a table")
+        raise ChannelException(
+            406,
+            f"{queue} is not durable and cannot be read as a table: what goes with its node can "
+            "have no checkouts; declare it durable, or have Spark read it with mode=staged",
+        )
     return table
 
 
