@@ -75,6 +75,9 @@ PARAMETERS: Final = 4
 READER_GROUPS: Final = 4
 """Groups of readers can be deleted, and take a checkout again whose lease ran out."""
 
+CLASSIC_READERS: Final = 4
+"""Durable classic queues have groups of readers, whose checkouts are in their logs."""
+
 DIRECT_REPLIES: Final = 4
 """Direct replies reach channels of other nodes."""
 
@@ -99,6 +102,7 @@ FEATURES: Final = {
     "parameters": PARAMETERS,
     "direct_replies": DIRECT_REPLIES,
     "reader_groups": READER_GROUPS,
+    "classic_readers": CLASSIC_READERS,
 }
 """What each version after the oldest brings, by name."""
 

@@ -140,10 +140,11 @@ def test_life_cycles_are_told_with_the_ids_of_consumers() -> None:
     assert ("returned", 0, 1, "gone") in brief(told)
 
 
-def test_groups_of_readers_are_told_of() -> None:
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_groups_of_readers_are_told_of(kind: str) -> None:
     pair = Pair(alone=True)
     client = enabled(pair)
-    client.declare("q", kind="quorum")
+    client.declare("q", kind=kind)
     client.publish_confirmed("q", 4)
     queue = pair.a.queue("q")
     rows(client)

@@ -11,6 +11,7 @@ from warren.config.identity import Identity
 from warren.offline.directory import open_directory
 from warren.offline.states import MessageRun, in_doubt, without
 from warren.offline.view import DiskView
+from warren.wire.amqp091 import spec
 
 
 def store(station: Station, folder: Path) -> Path:
@@ -178,3 +179,26 @@ def test_a_view_keeps_what_is_written_to_itself(tmp_path: Path) -> None:
         view.open("log/old")
     assert (tmp_path / "log" / "old").read_bytes() == b"0123456789"
     assert [path.name for path in (tmp_path / "log").iterdir()] == ["old"]
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_what_a_group_has_of_a_classic_queue(snapshot: bool, tmp_path: Path) -> None:
+    """Also of transient messages, which a restart keeps for it."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.declare("q")
+    client.publish_confirmed("q", 2)
+    for _ in range(3):
+        client.publish("q", b"x", persistent=False)
+    pair.until(lambda: len(client.acked) == 5)
+    assert isinstance(client.call(spec.TableAcquire(0, "q", "g", 0)), spec.TableAcquireOk)
+    for number, rows in ((0, 1), (1, 2)):
+        call = spec.TableCheckout(0, "q", "g", 1, number, rows, 0, (1 << 63) - 1)
+        assert isinstance(client.call(call), spec.TableCheckoutOk)
+    assert isinstance(client.call(spec.TableSettle(0, "q", "g", 1, 1)), spec.TableSettleOk)
+    if snapshot:
+        pair.a.queue("q").snapshot()
+        pair.settle()
+    found = spread(stored(pair.a, tmp_path)["q"])
+    held = ("unacked", "group g has it in checkout 2")
+    assert found == {1: held, 2: held}

@@ -13,10 +13,15 @@ LEASE_MS = 30_000
 NO_BOUND = (1 << 63) - 1
 
 
-def holding(pair: Pair, client: Client, rows: int = 4) -> None:
+@pytest.fixture(params=["quorum", "classic"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def holding(pair: Pair, client: Client, kind: str, rows: int = 4) -> None:
     """Six messages are there, and a group with a lease has the first so many."""
     pair.minds_seconds = True
-    client.declare(QUEUE, kind="quorum")
+    client.declare(QUEUE, kind=kind)
     client.publish_confirmed(QUEUE, 6)
     assert acquire(client) == 1
     taken = client.call(spec.TableCheckout(0, QUEUE, "g", 1, 0, rows, 0, NO_BOUND))
@@ -54,10 +59,10 @@ def retake(client: Client, epoch: int) -> tuple[int, int, list[tuple[int, int]]]
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_checkout_whose_lease_ran_out_is_had_again(restarts: bool) -> None:
+def test_a_checkout_whose_lease_ran_out_is_had_again(restarts: bool, kind: str) -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
-    holding(pair, client)
+    holding(pair, client, kind)
     lapse(pair)
     if restarts:
         pair.a.kill()
@@ -73,10 +78,10 @@ def test_a_checkout_whose_lease_ran_out_is_had_again(restarts: bool) -> None:
     assert retake(client, epoch) == (0, 0, []), "it is settled"
 
 
-def test_a_checkout_that_others_had_some_of_is_not() -> None:
+def test_a_checkout_that_others_had_some_of_is_not(kind: str) -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
-    holding(pair, client)
+    holding(pair, client, kind)
     lapse(pair)
     consumer = pair.a.client()
     for requeued in (False, True):
@@ -88,10 +93,10 @@ def test_a_checkout_that_others_had_some_of_is_not() -> None:
     assert held(pair) == 0
 
 
-def test_what_the_group_took_since_ends_its_claim() -> None:
+def test_what_the_group_took_since_ends_its_claim(kind: str) -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
-    holding(pair, client)
+    holding(pair, client, kind)
     lapse(pair)
     epoch = acquire(client)
     taken = client.call(spec.TableCheckout(0, QUEUE, "g", epoch, 0, 1, 0, NO_BOUND))
@@ -99,10 +104,10 @@ def test_what_the_group_took_since_ends_its_claim() -> None:
     assert retake(client, epoch) == (0, 0, [])
 
 
-def test_a_deleted_group_gives_back_what_it_has_and_none_of_its_readers_settles() -> None:
+def test_a_deleted_group_gives_back_what_it_has_and_none_of_its_readers_settles(kind: str) -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
-    holding(pair, client)
+    holding(pair, client, kind)
     operator = pair.a.client()
     assert isinstance(operator.call(spec.TableDelete(0, QUEUE, "g")), spec.TableDeleteOk)
     assert (held(pair), int(pair.a.queue(QUEUE).ready_count())) == (0, 6)
@@ -121,9 +126,10 @@ def test_a_deleted_group_gives_back_what_it_has_and_none_of_its_readers_settles(
 
 
 def test_a_cluster_of_two_releases_has_neither() -> None:
+    kind = "quorum"
     pair = Pair(configure=lambda settings: setattr(settings, "cluster_version_max", 3))
     client = pair.a.client()
-    holding(pair, client)
+    holding(pair, client, kind)
     lapse(pair)
     epoch = acquire(client)
     for request in (
@@ -135,10 +141,10 @@ def test_a_cluster_of_two_releases_has_neither() -> None:
         assert "this needs cluster version 4" in refused.reply_text
 
 
-def test_the_time_that_a_broker_is_down_does_not_count_against_a_lease() -> None:
+def test_the_time_that_a_broker_is_down_does_not_count_against_a_lease(kind: str) -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
-    holding(pair, client)
+    holding(pair, client, kind)
     wait(pair, LEASE_MS // 2)
     pair.a.kill()
     pair.clock.jump(100 * LEASE_MS)

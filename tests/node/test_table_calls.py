@@ -14,6 +14,15 @@ from warren.wire.amqp091.table import Table
 NO_BOUND = (1 << 63) - 1
 
 
+def restored(pair: Pair) -> None:
+    """The node starts again, and has the queue from a snapshot."""
+    pair.a.queue("q").snapshot()
+    pair.settle(20)
+    pair.a.kill()
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready and pair.a.knows("q") and pair.a.queue("q").is_current())
+
+
 def follower_behind(pair: Pair) -> Client:
     """A client of node b, which does not hear of the three messages that node a has confirmed."""
     pair.add("c")
@@ -59,11 +68,12 @@ def test_a_follower_that_is_behind_knows_each_open_checkout() -> None:
     assert isinstance(open_, spec.TableCheckoutsOk) and open_.count == 1
 
 
-def test_a_checkout_goes_by_the_sizes_of_what_it_takes() -> None:
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_a_checkout_goes_by_the_sizes_of_what_it_takes(kind: str) -> None:
     """Not by the mean of all that came: small ones before made it many times too large."""
     pair = Pair(alone=True)
     client = pair.a.client()
-    client.declare("q", kind="quorum")
+    client.declare("q", kind=kind)
     client.call(spec.ConfirmSelect(False))
     for _ in range(200):
         client.publish("q", b"")
@@ -88,12 +98,13 @@ def test_a_checkout_goes_by_the_sizes_of_what_it_takes() -> None:
     assert take(2, 1).count == 1, "one is taken whatever its size"
 
 
-def test_a_queue_made_anew_is_another_one() -> None:
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_a_queue_made_anew_is_another_one(kind: str) -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
     found: list[int] = []
     for _ in range(2):
-        client.declare("q", kind="quorum")
+        client.declare("q", kind=kind)
         for _ in range(2):
             told = client.call(spec.TableIdentify(0, "q"))
             assert isinstance(told, spec.TableIdentifyOk)
@@ -118,11 +129,12 @@ def test_a_follower_that_is_behind_knows_each_group() -> None:
     assert isinstance(groups, spec.TableGroupsOk) and groups.count == 1
 
 
-def test_checkouts_and_groups_say_how_long_they_have_been_open() -> None:
-    """Also after the queue's machine was restored from its snapshot."""
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_checkouts_and_groups_say_how_long_they_have_been_open(kind: str) -> None:
+    """Also after the node was killed and had a snapshot of the queue."""
     pair = Pair(alone=True)
     client = pair.a.client()
-    client.declare("q", kind="quorum")
+    client.declare("q", kind=kind)
     client.publish_confirmed("q", 3)
     acquired = client.call(spec.TableAcquire(0, "q", "g", 0))
     assert isinstance(acquired, spec.TableAcquireOk)
@@ -133,7 +145,8 @@ def test_checkouts_and_groups_say_how_long_they_have_been_open() -> None:
         pair.clock.advance(40_000)
     for again in (False, True):
         if again:
-            pair.a.queue("q").restore(pair.a.queue("q").state())
+            restored(pair)
+            client = pair.a.client()
         held = client.call(spec.TableHeld(0, "q", "g"))
         assert isinstance(held, spec.TableHeldOk)
         first, second = decode_held(client.rows[-1], held.count, held.now_ms)
@@ -145,10 +158,11 @@ def test_checkouts_and_groups_say_how_long_they_have_been_open() -> None:
         assert (group.open, group.held) == (2, 3) and 80_000 <= group.oldest_ms < 100_000
 
 
-def test_the_backlog_tells_rows_bytes_and_what_comes_next() -> None:
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_the_backlog_tells_rows_bytes_and_what_comes_next(kind: str) -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
-    client.declare("q", kind="quorum")
+    client.declare("q", kind=kind)
 
     def backlog() -> spec.TableBacklogOk:
         told = client.call(spec.TableBacklog(0, "q", "g"))
@@ -170,10 +184,11 @@ def test_the_backlog_tells_rows_bytes_and_what_comes_next() -> None:
     assert backlog().now_ms >= pair.clock.wall_ms() - 1_000
 
 
-def test_messages_are_told_of_whoever_has_them_up_to_bounds() -> None:
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_messages_are_told_of_whoever_has_them_up_to_bounds(kind: str) -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
-    client.declare("q", kind="quorum")
+    client.declare("q", kind=kind)
 
     def told(
         first: int = 0, last: int = NO_BOUND, rows: int = 0, size: int = 0
@@ -210,11 +225,12 @@ def test_messages_are_told_of_whoever_has_them_up_to_bounds() -> None:
 
 
 @pytest.mark.parametrize("overflow", ["drop-head", "reject-publish"])
-def test_a_queue_leaves_out_no_number(overflow: str) -> None:
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_a_queue_leaves_out_no_number(overflow: str, kind: str) -> None:
     """So what is missing between its messages has left: a reader that follows it can tell."""
     pair = Pair(alone=True)
     client = pair.a.client()
-    arguments: Table = {"x-queue-type": "quorum", "x-max-length": 5, "x-overflow": overflow}
+    arguments: Table = {"x-queue-type": kind, "x-max-length": 5, "x-overflow": overflow}
     client.call(spec.QueueDeclare(0, "q", False, True, False, False, False, arguments))
     for _ in range(12):
         client.publish("q", b"x")
@@ -222,17 +238,18 @@ def test_a_queue_leaves_out_no_number(overflow: str) -> None:
     told = client.call(spec.TableMessages(0, "q", 0, NO_BOUND, 0, 0))
     assert isinstance(told, spec.TableMessagesOk)
     first = 7 if overflow == "drop-head" else 0
-    assert told.next == (12 if overflow == "drop-head" else 6)
+    assert told.next == (12 if overflow == "drop-head" else 6 if kind == "quorum" else 5)
     assert decode_runs(client.rows[-1]) == [(first, told.next - 1)]
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_messages_told_of_are_those_that_have_not_left(seed: int) -> None:
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_messages_told_of_are_those_that_have_not_left(seed: int, kind: str) -> None:
     """Whatever became of each: got and held, back again, checked out, or given back."""
     chance = random.Random(seed)
     pair = Pair(alone=True)
     client = pair.a.client()
-    client.declare("q", kind="quorum")
+    client.declare("q", kind=kind)
     pair.a.queue("q").fifo.part_runs = 4
     acquired = client.call(spec.TableAcquire(0, "q", "g", 0))
     assert isinstance(acquired, spec.TableAcquireOk)
@@ -289,10 +306,11 @@ def test_messages_told_of_are_those_that_have_not_left(seed: int) -> None:
         assert told.count == len(found)
 
 
-def test_messages_of_many_runs_are_told_of_in_parts() -> None:
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_messages_of_many_runs_are_told_of_in_parts(kind: str) -> None:
     pair = Pair(alone=True)
     client = pair.a.client()
-    client.declare("q", kind="quorum")
+    client.declare("q", kind=kind)
     pair.a.queue("q").fifo.part_runs = 16
     client.publish_confirmed("q", 400)
     acquired = client.call(spec.TableAcquire(0, "q", "g", 0))
@@ -317,9 +335,10 @@ def test_queues_that_can_be_read_as_tables_are_named_once_for_each_change() -> N
     pair = Pair(alone=True)
     root = pair.a.client()
     for number in range(600):
-        root.declare(f"mine-{number}", kind="quorum")
+        root.declare(f"mine-{number}", kind=("quorum", "classic")[number % 2])
     root.declare("theirs", kind="quorum")
-    root.declare("classic")
+    root.declare("passing", durable=False)
+    root.declare("own", exclusive=True)
     names = root.call(spec.TableQueues(0, 0))
     assert isinstance(names, spec.TableQueuesOk)
     found = decode_names(root.rows[-1], names.count)

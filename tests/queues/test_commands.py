@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from librt.strings import BytesWriter
 
 from tests.queues.driver import Driven
 from warren.queues.fifo import commands
 from warren.queues.fifo.effects import MALFORMED
 from warren.queues.fifo.entry import Encoded, Meta
+from warren.queues.fifo.runs import RunQueue
 
 NUMBERS = st.sampled_from([-(1 << 63), -1, 0, 1, 2, 5, 1 << 24, (1 << 60) + 1, (1 << 63) - 1])
 FIELDS = st.lists(NUMBERS.map(lambda number: number.to_bytes(8, "big", signed=True)), max_size=5)
@@ -50,3 +52,40 @@ def test_a_command_cut_short_is_never_taken(command: bytes) -> None:
     for cut in range(1, end):
         assert commands.command_end(command, 0, cut) == -1
         assert commands.problem(command[:cut])
+
+
+@given(st.lists(st.integers(0, 1 << 40), max_size=9, unique=True), st.text(max_size=9))
+def test_runs_of_a_checkout_are_whole_or_none(numbers: list[int], group: str) -> None:
+    messages = RunQueue()
+    for number in numbers:
+        messages.push(number, number, number % 3, number % 2)
+    out = BytesWriter()
+    commands.taken(out, group, 7, 9, messages.freeze())
+    command = out.getvalue()
+    end = len(command)
+    assert commands.command_end(command + b"\0", 0, end + 1) == end
+    for cut in range(1, end):
+        assert commands.command_end(command, 0, cut) == -1
+    assert "for a queue of one node" in commands.problem(command)
+
+
+def test_a_group_has_what_a_log_says_as_far_as_it_is_here() -> None:
+    """The bodies of some may be gone, since an entry behind it says that they left."""
+    fifo = Driven(keeps_place=True)
+    fifo.enqueue(0, 3, 30)
+    fifo.enqueue(6, 4, 40)
+    fifo.transient.push(0, 9)
+    fifo.acquire("g")
+    messages = RunQueue()
+    messages.push(1, 4, 2, 1)
+    messages.push(7, 7)
+    out = BytesWriter()
+    commands.taken(out, "g", 3, 9, messages.freeze())
+    commands.taken(out, "unknown", 1, 9, messages.freeze())
+    fifo.apply(Meta(5), Encoded(out.getvalue(), 0, len(out)))
+    (checkout,) = fifo.groups["g"].open
+    assert (checkout.number, checkout.opened_ms, fifo.groups["g"].last) == (3, 9, 3)
+    assert checkout.messages.quadruples() == [(1, 2, 2, 1), (7, 7, 0, 0)]
+    assert [pair[:2] for pair in fifo.ready.quadruples()] == [(0, 0), (6, 6), (8, 9)]
+    assert fifo.transient.pairs() == [(0, 0), (3, 6), (8, 9)]
+    fifo.check()

@@ -55,7 +55,7 @@ def leases_by_wall() -> Undo:
     """A lease ends by the time of the log alone, which a leader's wall clock makes jump."""
 
     def expire(queue: Any, now_ms: int) -> None:
-        queue.minding._renewed = {
+        queue.minding._leases._renewed = {
             group.name: (int(group.seen_ms), -(1 << 40)) for group in queue.fifo.groups.values()
         }
         original(queue, now_ms)

@@ -42,10 +42,16 @@ def connection(broker: Broker) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def queue(connection: Connection) -> Iterator[str]:
-    """A fresh quorum queue in the shared broker."""
+def queue_kind() -> str:
+    """The type of queues; modules that prove more than one have a fixture of their own."""
+    return "quorum"
+
+
+@pytest.fixture
+def queue(connection: Connection, queue_kind: str) -> Iterator[str]:
+    """A fresh durable queue in the shared broker."""
     name = f"spark-{uuid.uuid4()}"
-    arguments = {"x-queue-type": "quorum"}
+    arguments = {"x-queue-type": queue_kind}
     connection.channel().queue_declare(name, durable=True, arguments=arguments)
     yield name
     connection.channel().queue_delete(name)

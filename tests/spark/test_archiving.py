@@ -234,6 +234,12 @@ def test_neither_archives_nor_groups_need_spark() -> None:
 # --- with a broker ------------------------------------------------------------------------------
 
 
+@pytest.fixture(params=["quorum", "classic"])
+def queue_kind(request: pytest.FixtureRequest) -> str:
+    """Archives and groups are of both types."""
+    return str(request.param)
+
+
 def fill(connection: Connection, queue: str, first: int, last: int) -> None:
     found = connection.channel().publish_many("", queue, bodies(first, last), PERSISTENT)
     assert found == []

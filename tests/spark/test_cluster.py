@@ -78,6 +78,18 @@ def filled(cluster: Cluster) -> str:
     return queue
 
 
+def classic(node: Node) -> str:
+    """A classic queue of a node with `ROWS` messages."""
+    queue = f"classic-{uuid.uuid4()}"
+    with connect(node.broker.url) as connection:
+        channel = connection.channel()
+        arguments = {"x-queue-type": "classic", "x-queue-leader-locator": "client-local"}
+        channel.queue_declare(queue, durable=True, arguments=arguments)
+        bodies = [b"%d" % number for number in range(ROWS)]
+        assert channel.publish_many("", queue, bodies, PERSISTENT) == []
+    return queue
+
+
 def drained(queue: str, uri: str, trouble: Callable[[], object]) -> list[int]:
     """Drain a queue in three batches, with trouble while a task of the second one reads."""
     query = Query(
@@ -114,6 +126,28 @@ def test_the_leader_of_a_queue_dies_in_the_middle_of_a_batch(cluster: Cluster) -
     assert got == list(range(ROWS))
     restart(cluster, leader)
     eventually(lambda: ready(leader, queue) == 0, WAIT_S)
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_the_node_of_a_classic_queue_is_killed_in_the_middle_of_a_batch(
+    cluster: Cluster, balanced: bool
+) -> None:
+    """The query finds that node behind others, and goes on when it is there again."""
+    home = cluster.nodes[1]
+    queue = classic(home)
+    balancer = Balancer([node.broker.port for node in cluster.nodes])
+    uri = balancer.url if balanced else addresses(cluster, cluster.nodes[0])
+
+    def trouble() -> None:
+        home.broker.kill()
+        home.broker.launch()
+
+    try:
+        assert drained(queue, uri, trouble) == list(range(ROWS))
+    finally:
+        balancer.close()
+    cluster.settled()
+    assert ready(home, queue) == 0
 
 
 def test_a_balancer_and_all_nodes_that_restart_in_the_middle_of_a_batch(cluster: Cluster) -> None:

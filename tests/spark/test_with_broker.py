@@ -24,7 +24,11 @@ from warren.spark.sink import publish_rows
 from warren.wire.amqp091.errors import ChannelException
 from warren.wire.amqp091.properties import Properties
 
-QUORUM = {"x-queue-type": "quorum"}
+
+@pytest.fixture(params=["quorum", "classic"])
+def queue_kind(request: pytest.FixtureRequest) -> str:
+    """Both types of tables."""
+    return str(request.param)
 
 
 def fill(connection: Connection, queue: str, bodies: list[bytes]) -> None:
@@ -144,9 +148,13 @@ def test_a_killed_driver_resumes_without_a_lost_or_doubled_row(
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_checkouts_survive_a_killed_broker(private_broker: Broker, point: str) -> None:
+def test_checkouts_survive_a_killed_broker(
+    private_broker: Broker, point: str, queue_kind: str
+) -> None:
     with connect(private_broker.url) as connection:
-        connection.channel().queue_declare("q", durable=True, arguments=QUORUM)
+        connection.channel().queue_declare(
+            "q", durable=True, arguments={"x-queue-type": queue_kind}
+        )
         fill(connection, "q", bodies(1_000))
     disk = Checkpoint()
     with pytest.raises(Killed):
@@ -156,14 +164,30 @@ def test_checkouts_survive_a_killed_broker(private_broker: Broker, point: str) -
     assert sorted(disk.rows()) == sorted(bodies(1_000))
 
 
+def test_transient_messages_in_a_batch_outlive_a_killed_broker(private_broker: Broker) -> None:
+    """Those of a classic queue, of which the others go."""
+    with connect(private_broker.url) as connection:
+        channel = connection.channel()
+        channel.queue_declare("q", durable=True, arguments={"x-queue-type": "classic"})
+        assert channel.publish_many("", "q", bodies(1_000)) == []
+    disk = Checkpoint()
+    with pytest.raises(Killed):
+        query(private_broker, "q", disk, maxOffsetsPerTrigger="300").run("logged", 0)
+    private_broker.restart(kill=True)
+    private_broker.restart()
+    query(private_broker, "q", disk, maxOffsetsPerTrigger="300").run()
+    assert disk.rows() == bodies(300)
+
+
 def test_what_is_checked_out_outlives_purge_expiry_and_length_limits(
-    broker: Broker, connection: Connection
+    broker: Broker, connection: Connection, queue_kind: str
 ) -> None:
     """Also if the driver is killed meanwhile."""
     queue = f"limited-{uuid.uuid4()}"
     channel = connection.channel()
-    limits = {"x-message-ttl": int(patient(0.5) * 1_000), "x-max-length": 5}
-    channel.queue_declare(queue, durable=True, arguments=QUORUM | limits)
+    limits: dict[str, object] = {"x-message-ttl": int(patient(0.5) * 1_000), "x-max-length": 5}
+    limits["x-queue-type"] = queue_kind
+    channel.queue_declare(queue, durable=True, arguments=limits)
     fill(connection, queue, bodies(5))
     disk = Checkpoint()
     reader = query(broker, queue, disk).reader
@@ -192,9 +216,11 @@ def test_what_is_checked_out_outlives_purge_expiry_and_length_limits(
     channel.queue_delete(queue)
 
 
-def test_a_query_outlives_a_restarted_broker(private_broker: Broker) -> None:
+def test_a_query_outlives_a_restarted_broker(private_broker: Broker, queue_kind: str) -> None:
     with connect(private_broker.url) as connection:
-        connection.channel().queue_declare("q", durable=True, arguments=QUORUM)
+        connection.channel().queue_declare(
+            "q", durable=True, arguments={"x-queue-type": queue_kind}
+        )
         fill(connection, "q", bodies(10))
     disk = Checkpoint()
     running = query(private_broker, "q", disk)
@@ -206,9 +232,13 @@ def test_a_query_outlives_a_restarted_broker(private_broker: Broker) -> None:
     assert reader.latestOffset(end, limit) == end
 
 
-def test_an_idle_query_outlives_a_broker_that_is_away(private_broker: Broker) -> None:
+def test_an_idle_query_outlives_a_broker_that_is_away(
+    private_broker: Broker, queue_kind: str
+) -> None:
     with connect(private_broker.url) as connection:
-        connection.channel().queue_declare("q", durable=True, arguments=QUORUM)
+        connection.channel().queue_declare(
+            "q", durable=True, arguments={"x-queue-type": queue_kind}
+        )
         fill(connection, "q", bodies(10))
     running = query(private_broker, "q", Checkpoint())
     reader, limit = running.reader, running.reader.getDefaultReadLimit()
@@ -231,13 +261,13 @@ def test_an_idle_query_outlives_a_broker_that_is_away(private_broker: Broker) ->
 
 
 def test_a_queue_made_anew_is_told_from_the_one_before(
-    broker: Broker, connection: Connection, queue: str
+    broker: Broker, connection: Connection, queue: str, queue_kind: str
 ) -> None:
     fill(connection, queue, bodies(10))
     disk = Checkpoint()
     query(broker, queue, disk).run()
     connection.channel().queue_delete(queue)
-    connection.channel().queue_declare(queue, durable=True, arguments=QUORUM)
+    connection.channel().queue_declare(queue, durable=True, arguments={"x-queue-type": queue_kind})
     fill(connection, queue, [b"new %d" % number for number in range(100)])
     with pytest.raises(RowsLost, match="made anew"):
         query(broker, queue, disk).run()
@@ -276,10 +306,12 @@ def test_a_second_query_fences_the_first(
     assert browse(broker, queue) == []
 
 
-def test_a_classic_queue_is_no_table(broker: Broker, connection: Connection) -> None:
+def test_a_queue_that_does_not_outlive_its_broker_is_no_table(
+    broker: Broker, connection: Connection
+) -> None:
     name = f"spark-{uuid.uuid4()}"
-    connection.channel().queue_declare(name, durable=True)
-    with pytest.raises(ChannelException, match="is no quorum queue"):
+    connection.channel().queue_declare(name, durable=False)
+    with pytest.raises(ChannelException, match="is not durable and cannot be read as a table"):
         browse(broker, name)
     connection.channel().queue_delete(name)
 
@@ -296,10 +328,14 @@ def test_written_rows_are_confirmed_persistent_and_named(
     assert {row["delivery_mode"] for row in got} == {2}
 
 
-def test_an_idle_query_leaves_the_brokers_log_alone(private_broker: Broker) -> None:
+def test_an_idle_query_leaves_the_brokers_log_alone(
+    private_broker: Broker, queue_kind: str
+) -> None:
     """Spark asks an idle source a hundred times a second; that must not cost disk space."""
     with connect(private_broker.url) as connection:
-        connection.channel().queue_declare("q", durable=True, arguments=QUORUM)
+        connection.channel().queue_declare(
+            "q", durable=True, arguments={"x-queue-type": queue_kind}
+        )
         fill(connection, "q", bodies(3))
     running = query(private_broker, "q", Checkpoint())
     limit = running.reader.getDefaultReadLimit()

@@ -5,6 +5,10 @@ consumers are not in it, since none outlives the node. A persistent message is c
 durable; a transient one at once, and it is dropped at recovery (DUR-03, DUR-04). Its body goes
 through the log all the same, so that a long queue needs no memory.
 
+Groups of readers outlive the node, so what they do is in the log, too. It is applied at once and
+answered when it is durable. Which messages a checkout has is told by their numbers: a replay finds
+others ready, since it knows of no consumers. A transient message that a group takes is persistent.
+
 After an orderly stop a message comes back with `redelivered` if it was delivered before; after a
 crash all do, since nobody knows which were.
 """
@@ -13,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from librt.strings import BytesWriter
+from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord
@@ -32,13 +36,17 @@ from warren.queues.fifo.config import (
     write_message_ttl,
 )
 from warren.queues.fifo.consumers import Limiter
+from warren.queues.fifo.effects import UNKNOWN_GROUP, FencedReply, LeaseReply, Reply
 from warren.queues.fifo.entry import NO_META, Encoded, Enqueue, Meta
+from warren.queues.fifo.groups import Checkout
 from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.runs import common, merge_pairs
+from warren.queues.fifo.snapshot import DurableWriter
 from warren.queues.gathering import Gathered
-from warren.queues.logged import LoggedQueue
+from warren.queues.lease_clock import LeaseClock
 from warren.queues.queue import Counts, Host
+from warren.queues.table_queue import TableQueue
 from warren.replication.growing import Growing
 
 TERM: Final = 1
@@ -71,11 +79,26 @@ class ClassicDraft:
         self.index: i64 = log.last_index
         self.next_message: i64 = log.next_message
         out = BytesWriter()
-        self.writing: Growing = Growing(out, fifo.write_durable(out))
+        self.writer: DurableWriter = fifo.write_durable(out)
+        self.writing: Growing = Growing(out, self.writer)
 
 
 @final
-class ClassicQueue(LoggedQueue, GroupOwner):
+class GroupCall:
+    """A call of a reader that was answered by the machine, and waits for its entry to be durable.
+
+    Attributes:
+        index: The entry's.
+    """
+
+    def __init__(self, index: i64, reply: Reply, waiter: PendingReply) -> None:
+        self.index: i64 = index
+        self.reply: Reply = reply
+        self.waiter: PendingReply = waiter
+
+
+@final
+class ClassicQueue(TableQueue, GroupOwner):
     """A durable classic queue on this node."""
 
     def __init__(self, host: Host, vhost: str, name: str, log: GroupLog, fifo: Fifo) -> None:
@@ -85,10 +108,17 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         self._leaving: list[UndurableRemoval] | None = None
         self._draft: ClassicDraft | None = None
         """A snapshot that is being written."""
+        self._calls: list[GroupCall] | None = None
+        """Readers that wait for the disk, in the order of their entries."""
+        self._leases: LeaseClock | None = None
+        """Of a queue that has had readers in this life of its node."""
+        self._durable: i64 = log.next_message
+        """The number behind the last message that is on the disk."""
 
     def persisted(self, batch: Batch) -> None:
         """Confirm what is now durable, and let go of what has durably left."""
         if batch.count > 0:
+            self._durable = batch.first + batch.count
             runs = batch.origin
             batch.origin = None
             assert isinstance(runs, list)
@@ -99,6 +129,10 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         leaving = self._leaving
         while leaving and leaving[0].index <= batch.index:
             del leaving[0]
+        calls = self._calls
+        while calls and calls[0].index <= batch.index:
+            call = calls.pop(0)
+            call.waiter.succeeded(call.reply)
 
     def live(self) -> list[tuple[int, int]]:
         """What a restart could still bring back: a message stays until its leaving is durable."""
@@ -217,9 +251,10 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         newest entry for another recovery. The node waits for that before clients may come.
         """
         fifo = self.fifo
+        fifo.all_back()
+        fifo.put_in_order()
         transient = fifo.transient.pairs()
         if transient:
-            fifo.all_back()
             fifo.free(transient)
         for first, last in transient:
             commands.free(self._writer(), i64(first), i64(last))
@@ -234,6 +269,128 @@ class ClassicQueue(LoggedQueue, GroupOwner):
             fifo.count_as_delivered()
         if fifo.sizes.expiring > 0:
             self._mark()
+
+    # Tables, and groups of readers.
+
+    def is_complete(self) -> bool:
+        """No other node has messages for it."""
+        return True
+
+    def is_current(self) -> bool:
+        """Whether all that was published is there; what was gathered is, once it is sealed."""
+        return self._pending == 0
+
+    def safe_messages(self) -> i64:
+        """After a crash, numbers of messages that were not on the disk are given once more."""
+        return self._durable
+
+    def log_ms(self) -> i64:
+        """The time of the next entry: the log's goes on when a clock was set back."""
+        return max(i64(self.host.now_ms()), self.log.stamp_ms)
+
+    def _ask_machine(self, group: str, command: bytes, waiter: PendingReply) -> None:
+        """Apply a group's command at once, log what came of it, and answer when that is durable.
+
+        What was refused has changed nothing, and is answered at once.
+        """
+        self._use()
+        self._before_asking()
+        if self._pending_commands:
+            self._seal_commands(None)
+        before = self._open_checkouts(group)
+        leaving = self._settled_by(group, command)
+        stamp_ms = self.log_ms()
+        reply = self._apply_alone(command, stamp_ms)
+        self._mark()
+        if isinstance(reply, FencedReply) or reply.code == UNKNOWN_GROUP:
+            waiter.succeeded(reply)
+            return
+        opcode = command[0]
+        if opcode == commands.CHECKOUT or opcode == commands.RETAKE:
+            taken: Checkout | None = None
+            if isinstance(reply, LeaseReply) and self._open_checkouts(group) > before:
+                taken = reply.checkout
+            command = self._taken(group, taken)
+        index = self._log_reader(command, stamp_ms, True)
+        if leaving:
+            self._leave_with(index, merge_pairs(leaving))
+        if self._calls is None:
+            self._calls = []
+        self._calls.append(GroupCall(index, reply, waiter))
+        self.mind_leases()
+
+    def _open_checkouts(self, group: str) -> int:
+        """How many checkouts a group has open."""
+        known = self.fifo.groups.get(group)
+        return 0 if known is None else len(known.open)
+
+    def _settled_by(self, group: str, command: bytes) -> list[tuple[int, int]]:
+        """The messages that leave with a settle, in whatever order, if it is not refused."""
+        known = self.fifo.groups.get(group)
+        pairs: list[tuple[int, int]] = []
+        if known is not None and command[0] == commands.GROUP_SETTLE:
+            for checkout in known.between(0, read_i64_be(command, 9)):
+                pairs.extend(checkout.messages.pairs())
+        return pairs
+
+    def _apply_alone(self, command: bytes, stamp_ms: i64) -> Reply:
+        """Apply a command of a group, as of a time."""
+        fifo = self.fifo
+        # The entry itself says what was settled: no other need say that it left.
+        settles = command[0] == commands.GROUP_SETTLE
+        if settles:
+            fifo.reports_freed = False
+        reply, effects = fifo.apply(Meta(stamp_ms), Encoded(command, 0, len(command)))
+        if settles:
+            fifo.reports_freed = True
+        self.act(effects)
+        return reply
+
+    def _taken(self, group: str, checkout: Checkout | None) -> bytes:
+        """The command for the log that a group has a checkout now; or that it called, for None."""
+        out = BytesWriter()
+        if checkout is None:
+            commands.taken(out, group, 0, 0, [])
+            return out.getvalue()
+        self.fifo.keep_held(checkout.messages)
+        if self._draft is not None:
+            self._draft.writer.kept.extend(checkout.messages.pairs())
+        lists = checkout.messages.freeze()
+        commands.taken(out, group, checkout.number, checkout.opened_ms, lists)
+        return out.getvalue()
+
+    def _log_reader(self, command: bytes, stamp_ms: i64, urgent: bool) -> i64:
+        """Log a command of a group, as of the time that it was applied at; gives the index."""
+        self.host.appended(urgent)
+        return self.log.append(KIND_COMMAND, TERM, stamp_ms, 0, b"", command, None).index
+
+    def expire_groups(self, now_ms: i64) -> None:
+        """Give back what readers hold beyond their leases, and log that they are over.
+
+        Args:
+            now_ms: Monotonic time.
+        """
+        if self.deleted:
+            return
+        if self._leases is None:
+            self._leases = LeaseClock()
+        stamp_ms = self.log_ms()
+        for name, seen_ms in self._leases.over(self.reader_groups(), now_ms, stamp_ms):
+            self._before_asking()
+            out = BytesWriter()
+            commands.expire(out, name, i64(seen_ms))
+            command = out.getvalue()
+            self._apply_alone(command, stamp_ms)
+            self._log_reader(command, stamp_ms, False)
+            self._mark()
+
+    def close(self) -> None:
+        """The queue was deleted: readers that wait are let go, too."""
+        super().close()
+        calls = self._calls
+        self._calls = None
+        for call in calls or []:
+            call.waiter.abandoned()
 
     def damaged(self, error: BaseException) -> None:
         """Go on without the messages that are lost; nobody else has them."""
@@ -315,10 +472,13 @@ class ClassicQueue(LoggedQueue, GroupOwner):
         out = BytesWriter()
         for first, last in pairs:
             commands.free(out, i64(first), i64(last))
-        batch = self._append_commands(out.getvalue(), False)
+        self._leave_with(self._append_commands(out.getvalue(), False).index, pairs)
+
+    def _leave_with(self, index: i64, pairs: list[tuple[int, int]]) -> None:
+        """Keep the bodies of messages until the entry is durable by which they left."""
         if self._leaving is None:
             self._leaving = []
-        self._leaving.append(UndurableRemoval(batch.index, pairs))
+        self._leaving.append(UndurableRemoval(index, pairs))
 
     def _append_commands(self, payload: bytes, urgent: bool) -> Batch:
         """One record batch of encoded commands; unless urgent, nobody waits for it."""

@@ -94,7 +94,7 @@ class FifoQueue(GatheringQueue):
             self._mark()
         if self.expires_ms < 0:
             return
-        if self.links:
+        if self.links or self.fifo.readers.any_open():
             self.host.queue_later(self, max(self.expires_ms, USE_MS))
             return
         left = self._used_ms + self.expires_ms - now_ms

@@ -247,7 +247,7 @@ class LoggedQueue(LossyQueue):
         return self._leased()
 
     def expire_groups(self, now_ms: i64) -> None:
-        """Give back what readers hold beyond their leases; only quorum queues have readers.
+        """Give back what readers hold beyond their leases.
 
         Args:
             now_ms: Monotonic time.

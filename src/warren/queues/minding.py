@@ -16,6 +16,7 @@ from mypy_extensions import i64
 from warren.queues.fifo import commands
 from warren.queues.fifo.sizes import NEVER
 from warren.queues.fifo_queue import USE_MS
+from warren.queues.lease_clock import LeaseClock
 from warren.queues.waiting import Expiring
 
 if TYPE_CHECKING:
@@ -38,9 +39,7 @@ class Minding:
         self._locks_planned: i64 = NEVER
         """When this node, which leads, looks whether messages are held for too long, by the log's
         time; `NEVER` if it does not."""
-        self._renewed: dict[str, tuple[int, int]] | None = None
-        """By group of readers: its last call in the log's time, and when this node, which leads,
-        came to know of it, in monotonic time."""
+        self._leases: LeaseClock = LeaseClock()
 
     def anew(self) -> None:
         """This node begins to lead: it looks at everything anew."""
@@ -80,33 +79,16 @@ class Minding:
             self._mind_locks(queue)
 
     def mind_leases(self, queue: QuorumQueue, now_ms: i64) -> None:
-        """End the leases of readers that are over, as leader.
-
-        A lease is over when it is by the leader's own monotonic time, from when it found it
-        renewed, and by the time of the log, which wall clocks make jump, too.
-        """
-        renewed = self._renewed
-        self._renewed = None
+        """End the leases of readers that are over, as leader."""
         group = queue.proposer()
-        for readers in queue.fifo.groups.values():
-            if not readers.open or readers.lease_ms <= 0:
-                continue
-            seen_ms, found_ms = -1, 0
-            if renewed is not None:
-                seen_ms, found_ms = renewed.get(readers.name, (-1, 0))
-            if seen_ms != readers.seen_ms:
-                seen_ms, found_ms = int(readers.seen_ms), int(now_ms)
-            elif readers.lease_ms < min(now_ms - found_ms, group.stamp_ms() - seen_ms):
-                out = BytesWriter()
-                commands.expire(out, readers.name, seen_ms)
-                group.propose_plain(out.getvalue())
-            if self._renewed is None:
-                self._renewed = {}
-            self._renewed[readers.name] = (seen_ms, found_ms)
+        for name, seen_ms in self._leases.over(queue.reader_groups(), now_ms, group.stamp_ms()):
+            out = BytesWriter()
+            commands.expire(out, name, i64(seen_ms))
+            group.propose_plain(out.getvalue())
 
     def forget_leases(self) -> None:
         """Another node leads, and minds them."""
-        self._renewed = None
+        self._leases.forget()
 
     def is_unused(self, queue: QuorumQueue) -> bool:
         """Whether nobody has used the queue for so long that it is to go."""

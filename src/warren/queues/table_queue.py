@@ -1,13 +1,14 @@
 """Queues that class `table` reads: as tables, and by groups of readers that take out leases.
 
 A group is independent of connections, so what it does are commands of the machine, in the log like
-those of consumers. Rows are read as record batches, as they lie in the log.
+those of a quorum queue's consumers. Rows are read as record batches, as they lie in the log.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 
+from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.log.listener import RawReader
@@ -41,6 +42,13 @@ class TableQueue(LoggedQueue):
 
     def next_message(self) -> i64:
         """The number that the next message will have."""
+        return self.fifo.next_message
+
+    def safe_messages(self) -> i64:
+        """The first number that may yet be given to another message than the one that has it now.
+
+        None below is, whatever ends this node.
+        """
         return self.fifo.next_message
 
     def read_raw(self, first: i64, last: i64, size_bytes: i64, reader: RawReader) -> None:
@@ -140,9 +148,9 @@ class TableQueue(LoggedQueue):
         Args:
             kept: The group may have leases again that ran out, see `retake`; all nodes know of it.
         """
-        self._before_asking()
-        commands.acquire(self._writer(), group, lease_ms, kept)
-        self._ask(waiter)
+        out = BytesWriter()
+        commands.acquire(out, group, lease_ms, kept)
+        self._ask_machine(group, out.getvalue(), waiter)
 
     def checkout(
         self, group: str, epoch: i64, after: i64, rows: i64, up_to: i64, waiter: PendingReply
@@ -156,33 +164,37 @@ class TableQueue(LoggedQueue):
         few = ready.count_of_first(self.fifo.part_runs)
         if few < ready.count:
             rows = min(rows, few)
-        self._before_asking()
-        commands.checkout(self._writer(), group, epoch, after, rows, up_to)
-        self._ask(waiter)
+        out = BytesWriter()
+        commands.checkout(out, group, epoch, after, rows, up_to)
+        self._ask_machine(group, out.getvalue(), waiter)
 
     def settle_leases(self, group: str, epoch: i64, up_to: i64, waiter: PendingReply) -> None:
         """Have the leases of a group up to a number be done with."""
-        self._before_asking()
-        commands.group_settle(self._writer(), group, epoch, up_to)
-        self._ask(waiter)
+        out = BytesWriter()
+        commands.group_settle(out, group, epoch, up_to)
+        self._ask_machine(group, out.getvalue(), waiter)
 
     def release_leases(self, group: str, epoch: i64, waiter: PendingReply) -> None:
         """Have what a group holds go back."""
-        self._before_asking()
-        commands.group_release(self._writer(), group, epoch)
-        self._ask(waiter)
+        out = BytesWriter()
+        commands.group_release(out, group, epoch)
+        self._ask_machine(group, out.getvalue(), waiter)
 
     def retake(self, group: str, epoch: i64, number: i64, waiter: PendingReply) -> None:
         """Have a group take out a lease again that ran out, if its messages are untouched."""
-        self._before_asking()
-        commands.retake(self._writer(), group, epoch, number)
-        self._ask(waiter)
+        out = BytesWriter()
+        commands.retake(out, group, epoch, number)
+        self._ask_machine(group, out.getvalue(), waiter)
 
     def delete_group(self, group: str, waiter: PendingReply) -> None:
         """Have a group be gone; what it holds goes back."""
-        self._before_asking()
-        commands.group_delete(self._writer(), group)
-        self._ask(waiter)
+        out = BytesWriter()
+        commands.group_delete(out, group)
+        self._ask_machine(group, out.getvalue(), waiter)
+
+    def _ask_machine(self, group: str, command: bytes, waiter: PendingReply) -> None:
+        """Have the machine do what a reader wants of a group, and answer when it is safe."""
+        self.ask(command, waiter)
 
     def refusal_in_state(self, group: str, epoch: i64) -> Reply | None:
         """Why a reader may not act for a group now; None if the reader has had it all the while."""

@@ -88,7 +88,7 @@ class QueueArchive:
         """Remember what to move; nothing is connected or made yet.
 
         Args:
-            queue: A quorum queue.
+            queue: A durable queue.
             options: Further ones of docs/spark.md for reading.
         """
         self._queue = queue

@@ -148,6 +148,12 @@ def is_unknown_group(error: BaseException) -> bool:
     return isinstance(error, ChannelException) and error.code == 406 and text in error.text
 
 
+def is_elsewhere(error: BaseException) -> bool:
+    """Whether the broker refused a call because the queue is on another node of it only."""
+    text = "ask that node"
+    return isinstance(error, ChannelException) and error.code == 406 and text in error.text
+
+
 def is_unknown_method(error: BaseException) -> bool:
     """Whether the broker is too old to know what it was asked."""
     return refusal_code(error) in _UNKNOWN_METHOD
@@ -175,6 +181,7 @@ __all__ = [
     "TableCalls",
     "Unconfirmed",
     "connect",
+    "is_elsewhere",
     "is_fenced",
     "is_unknown_group",
     "is_unknown_method",

@@ -16,7 +16,14 @@ from urllib.parse import urlsplit
 
 from warren.client.table import Batches
 from warren.errors import BrokerError
-from warren.spark.broker import BrokerAway, Connect, Session, TableCalls, refusal_code
+from warren.spark.broker import (
+    BrokerAway,
+    Connect,
+    Session,
+    TableCalls,
+    is_elsewhere,
+    refusal_code,
+)
 
 T = TypeVar("T")
 
@@ -33,7 +40,12 @@ _PASSING: Final = (320, 541)
 
 def is_passing(error: BaseException) -> bool:
     """Whether the same call may go well in a moment."""
-    return isinstance(error, OSError) or refusal_code(error) in _PASSING
+    return isinstance(error, OSError) or _may_elsewhere(error)
+
+
+def _may_elsewhere(error: BaseException) -> bool:
+    """Whether another node may answer the same call at once."""
+    return refusal_code(error) in _PASSING or is_elsewhere(error)
 
 
 def where(uris: Sequence[str]) -> str:
@@ -44,19 +56,27 @@ def where(uris: Sequence[str]) -> str:
 class PatientCaller:
     """One connection at a time, to the first of some addresses that answers.
 
-    Every call has to be such that it may be made twice.
+    Where a broker says that another node may do, the next address is the first from then on, and is
+    asked at once, until all were: a classic queue is on one node only. Every call has to be such
+    that it may be made twice.
     """
 
-    def __init__(self, uris: Sequence[str], retry_seconds: float, connect: Connect) -> None:
+    def __init__(
+        self, uris: Sequence[str], retry_seconds: float, connect: Connect, seeks: bool = True
+    ) -> None:
         """Remember where to; nothing is connected yet.
 
         Args:
             retry_seconds: How long a call is made again whose connection breaks.
+            seeks: Whether it is made again likewise when none of the addresses is the node that has
+                the queue, which may be down.
         """
+        self._seeks = seeks
         self._uris = list(uris)
         self._retry_seconds = retry_seconds
         self._connect = connect
         self._session: Session | None = None
+        self._first = 0
         self._closed = threading.Event()
 
     def call(self, ask: Callable[[TableCalls], T]) -> T:
@@ -69,6 +89,7 @@ class PatientCaller:
         begun = time.monotonic()
         said = begun
         pause = 0.0 if self._session is not None else _PAUSE  # what was open may just be stale
+        others = len(self._uris) - 1
         while True:
             try:
                 return ask(self._open().tables)
@@ -76,6 +97,14 @@ class PatientCaller:
                 self.disconnect()
                 if not is_passing(error):
                     raise
+                if _may_elsewhere(error):
+                    self._first = (self._first + 1) % len(self._uris)
+                    others -= 1
+                    if others >= 0 and not self._closed.is_set():
+                        continue
+                    others = len(self._uris) - 1
+                    if is_elsewhere(error) and not self._seeks:
+                        raise
                 now = time.monotonic()
                 if now - begun + pause > self._retry_seconds:
                     raise self._away(error, now - begun) from error
@@ -117,17 +146,23 @@ class PatientCaller:
 
     def _open(self) -> Session:
         if self._session is None:
-            for at, uri in enumerate(self._uris):
+            uris = self._uris[self._first :] + self._uris[: self._first]
+            for at, uri in enumerate(uris):
                 try:
                     self._session = self._connect(uri)
                     break
                 except (OSError, BrokerError) as error:
-                    if at + 1 == len(self._uris) or not is_passing(error):
+                    if at + 1 == len(uris) or not is_passing(error):
                         raise
         assert self._session is not None, "there is an address"
         return self._session
 
     def _away(self, error: BaseException, seconds: float) -> BrokerAway:
+        if is_elsewhere(error):
+            return BrokerAway(
+                f"no node at {where(self._uris)} has had the queue for {seconds:.0f} s ({error}): "
+                "amqp.uri has to name that node, too"
+            )
         return BrokerAway(
             f"no broker at {where(self._uris)} has answered for {seconds:.0f} s "
             f"({type(error).__name__}: {error}); option retryTimeout says how long to try"

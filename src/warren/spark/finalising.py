@@ -115,7 +115,7 @@ def finalise(
         BrokerError: The broker refused, or was away for as long as there was leave to try.
     """
     caller = PatientCaller(options.uris, options.retry_seconds, connect)
-    looking = PatientCaller(options.uris, options.retry_seconds, connect)
+    looking = PatientCaller(options.uris, options.retry_seconds, connect, seeks=False)
     moved = MovedRows(sink, looking)
     missing: set[tuple[bytes, int]] = set()
     try:

@@ -39,7 +39,7 @@ def read_queue(
     """Read the messages that are ready now, in order; none is taken, and none counts as delivered.
 
     Args:
-        queue: A quorum queue.
+        queue: A durable queue.
         columns: Which columns; docs/spark.md has all of them.
         options: Further ones of docs/spark.md, such as `amqp.user`.
 

@@ -119,7 +119,7 @@ def reset_group(
 def group_state(queue: str, group: str, uri: str, connect: Connect = connect) -> Held:
     """What a group has settled and what it holds; nothing is touched."""
     options = read_options({"amqp.uri": uri, **one_queue(queue)}, streaming=False)
-    caller = PatientCaller(options.uris, 0.0, connect)
+    caller = PatientCaller(options.uris, 0.0, connect, seeks=False)
     try:
         try:
             return caller.call(lambda tables: tables.held(queue, group))
@@ -198,7 +198,7 @@ def settle_by_checkpoint(
         raise ConfigError(f"{checkpoint} has no batch that is committed")
     given = {"amqp.uri": uri, **one_queue(queue), "groupId": group, "retryTimeout": "0"}
     options = read_options(given, streaming=True)
-    caller = PatientCaller(options.uris, options.retry_seconds, connect)
+    caller = PatientCaller(options.uris, options.retry_seconds, connect, seeks=False)
     try:
         GroupReader(options, queue, caller, LeaseKeeper(options, connect)).settle(place)
     finally:

@@ -42,7 +42,13 @@ from warren.routing.alternates import ALTERNATE_EXCHANGE
 from warren.routing.router import Router, routing_keys
 from warren.routing.terms import readable
 from warren.sharded_dict import ShardedDict
-from warren.versions import CONSUMER_TIMEOUTS, DEAD_LETTERS, EXPIRY, READER_GROUPS
+from warren.versions import (
+    CLASSIC_READERS,
+    CONSUMER_TIMEOUTS,
+    DEAD_LETTERS,
+    EXPIRY,
+    READER_GROUPS,
+)
 from warren.vhost.host import VhostHost
 from warren.vhost.pending import QueueDeclared, QueueDeleted, Resumable
 from warren.vhost.properties import check_targets
@@ -255,13 +261,14 @@ class VhostHandle:
             return False
         return True
 
-    def check_groups(self) -> None:
-        """See that all nodes know of groups that are deleted, or take a checkout again.
+    def check_groups(self, classic: bool) -> None:
+        """See that all nodes know of groups of readers of classic queues, or of quorum queues'
+        groups that are deleted, or take a checkout again.
 
         Raises:
             Refusal: They do not.
         """
-        check_known(self._tables, READER_GROUPS)
+        check_known(self._tables, CLASSIC_READERS if classic else READER_GROUPS)
 
     def refuses(self, route: Route) -> bool:
         """Whether publishes to this route cannot be taken now, for want of disk space."""
@@ -558,6 +565,20 @@ class VhostHandle:
         queue = self._queue(name)
         queue.check_usable()
         return queue
+
+    def table_elsewhere(self, name: str) -> str:
+        """The node where a classic queue is that can be read as a table there; empty for others.
+
+        Raises:
+            Refusal: As above, but for a queue that cannot be reached.
+        """
+        self._permit("read", "queue", name)
+        checks.use_queue(self._tables, self.name, name, self.identity)
+        record = self._tables.queue(self.name, name)
+        assert record is not None, "it is used"
+        if record.type.replicated or not record.durable or record.node == self._host.node_name:
+            return ""
+        return record.node
 
     def queue_to_poll(self, name: str) -> Queue:
         """The same where one message at a time is asked for.

@@ -34,6 +34,6 @@ class TableNames:
         names: list[str] = []
         for record in queues_of(lot):
             kind = record.type
-            if kind.replicated and not kind.delays and self._vhost.may_read(record.name):
+            if record.durable and not kind.delays and self._vhost.may_read(record.name):
                 names.append(record.name)
         return names

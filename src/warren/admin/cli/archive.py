@@ -32,9 +32,9 @@ def add_command(commands: Any) -> None:
     command: Parser = commands.add_parser(
         "archive",
         help="move the messages of a queue into Parquet files",
-        description="Move the messages of a quorum queue into a folder of Parquet files, each "
+        description="Move the messages of a durable queue into a folder of Parquet files, each "
         "message once, whatever ends the command; it goes on where it was. With --offline copy "
-        "those of a quorum or durable classic queue out of the data directory of a node that does "
+        "those of one out of the data directory of a node that does "
         "not run, as far as they can be read; nothing is changed there.",
         epilog=examples(
             "warren archive orders /data/orders",

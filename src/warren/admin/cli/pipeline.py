@@ -143,7 +143,7 @@ def _archiving(actions: Any, name: str, does: Action, text: str) -> Parser:
             f"warren pipeline {name} /data/shop orders --every 10s --uri amqp://u:p@host/%2F",
         ),
     )
-    parser.add_argument("queue", metavar="QUEUE", nargs="+", help="quorum queues")
+    parser.add_argument("queue", metavar="QUEUE", nargs="+", help="durable queues")
     _uri(parser)
     often = parser.add_mutually_exclusive_group()
     often.add_argument("--once", action="store_true", help="what is there now (the default)")

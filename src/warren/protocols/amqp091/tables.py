@@ -80,7 +80,8 @@ def handle(channel: Channel, method: spec.Method) -> None:
     """Handle a method of class `table`.
 
     Raises:
-        ChannelException: 404 no such queue, 406 not a quorum queue, 403 no permission.
+        ChannelException: 404 no such queue, 406 a queue that is not durable, or that is on
+            another node only, 403 no permission.
         ConnectionException: 541, this node is being given its copy of the queue anew.
     """
     if isinstance(method, spec.TableRead):
@@ -130,8 +131,9 @@ def handle(channel: Channel, method: spec.Method) -> None:
         queue = _queue(channel, method.queue)
         if isinstance(method, spec.TableAcquire) and not method.group:
             raise ChannelException(406, "a group needs a name")
-        if isinstance(method, (spec.TableRetake, spec.TableDelete)):
-            channel.vhost.check_groups()
+        classic = not queue.type.replicated
+        if classic or isinstance(method, (spec.TableRetake, spec.TableDelete)):
+            channel.vhost.check_groups(classic)
         _ask(channel, queue, method, _wait(channel, queue, method))
     else:
         raise ConnectionException(503, "unimplemented method")
@@ -330,10 +332,17 @@ class TableReader(RawReader):
 
 
 def _queue(channel: Channel, name: str) -> TableQueue:
+    node = channel.vhost.table_elsewhere(name)
+    if node:
+        raise ChannelException(406, f"queue '{name}' is on node '{node}': ask that node")
     queue = channel.vhost.queue_for(name, "read")
     table = queue.as_table()
     if table is None:
-        raise ChannelException(406, f"{queue} is no quorum queue and cannot be read as a table")
+        raise ChannelException(
+            406,
+            f"{queue} is not durable and cannot be read as a table: what goes with its node can "
+            "have no checkouts; declare it durable, or have Spark read it with mode=staged",
+        )
     return table
 
 
@@ -490,19 +499,19 @@ class MessagesAnswer(PartedAnswer):
     def __init__(self, channel: Channel, queue: TableQueue, method: spec.TableMessages) -> None:
         super().__init__(channel)
         self._queue: TableQueue = queue
-        self._next: i64 = queue.next_message()
+        self._next: i64 = queue.safe_messages()
         self._now_ms: i64 = queue.log_ms()
         self._gathering: Gathering = queue.gather_kept()
         self._part: i64 = queue.part_runs()
         self._run: i64 = -1
         """The run that is looked at next; -1 before they are gathered."""
         self._first: i64 = bounded(method.first)
-        self._last: i64 = bounded(method.last)
+        self._last: i64 = min(bounded(method.last), self._next - 1)
         self._rows: i64 = bounded(method.max_rows) or NUMBER_MAX
         self._bytes: i64 = bounded(method.max_bytes) or NUMBER_MAX
         self._count: i64 = 0
         self._size: i64 = 0
-        self._end: i64 = max(self._first, min(self._last + 1, self._next))
+        self._end: i64 = max(self._first, self._last + 1)
         self._runs: BytesWriter = BytesWriter()
 
     def _found(self) -> Content | None:
@@ -522,7 +531,7 @@ class MessagesAnswer(PartedAnswer):
             self._run += 1
         out = BytesWriter()
         write_i32_be(out, i32(len(self._runs) // PAIR_BYTES))
-        first = runs.first(0) if runs.size > 0 else self._next
+        first = min(runs.first(0), self._next) if runs.size > 0 else self._next
         method = spec.TableMessagesOk(
             int(first),
             int(self._end),

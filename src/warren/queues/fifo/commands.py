@@ -32,11 +32,13 @@ big-endian:
     ACQUIRE_KEPT 27 like ACQUIRE
     RETAKE   28 epoch i64, number i64, size i32, group name
     GDELETE  29 size i32, group name
+    TAKEN    30 number i64, opened_ms i64, size i32, group name, count i32, and so many runs:
+                first i64, last i64, acquired i32, failed i32
 
 CONFIG is the first command in a classic queue's log, and the first of a quorum queue's first
-leader; later ones change settings. FREE is all that a classic queue logs of what happens to its
-messages: which numbers left, whoever had them. A quorum queue with a single copy frees what the
-disk has lost of it.
+leader; later ones change settings. FREE is all that a classic queue logs of what its
+consumers do with its messages: which numbers left, whoever had them. A quorum queue with a single
+copy frees what the disk has lost of it.
 
 ATTACH_AUTO is for a consumer with automatic acknowledgement: what it was handed is settled when it
 goes, since it may have seen it. Until then it settles to get more, and may return what it did not
@@ -58,6 +60,11 @@ ACQUIRE_KEPT is for a group that remembers what it had open when its lease ran o
 such a checkout again, if nobody had any of it since, and GDELETE has a group be gone: from cluster
 version 4 on.
 
+TAKEN is what a classic queue logs of a CHECKOUT or RETAKE: a group has the checkout of this number
+open, of these runs. Which these are was found out once, by what was ready then; a replay has other
+messages ready, since it knows of no consumers. Without runs it says only that the group called.
+From cluster version 4 on.
+
 GO_ON changes nothing: it is an entry, and each entry has the machine hand out some more, or make
 more ready of what is on its way back.
 
@@ -73,6 +80,8 @@ from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, w
 from mypy_extensions import i32, i64
 
 from warren.queues.fifo.config import fields_problem, keeps_place_in
+from warren.queues.fifo.pieces import Piece, count_of
+from warren.queues.fifo.runs import RUN_BYTES, encode_runs
 
 ATTACH: Final = 1
 CANCEL: Final = 2
@@ -104,16 +113,17 @@ TRUST: Final = 26
 ACQUIRE_KEPT: Final = 27
 RETAKE: Final = 28
 GROUP_DELETE: Final = 29
+TAKEN: Final = 30
 
-LAST: Final = GROUP_DELETE
+LAST: Final = TAKEN
 
 SETTLE_BYTES: Final = 25
 
 FIELD_BYTES: Final = bytes(
     [0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 8, 0, 16, 0, 24, 0, 32, 16, 0, 24, 16, 8, 8]
-    + [8, 16, 0]
+    + [8, 16, 0, 16]
 )
-"""What follows each opcode, but for a group's name and the fields of a CONFIG."""
+"""What follows each opcode, but for a group's name, what is behind that, and a CONFIG's fields."""
 CREDIT_MAX: Final = 1 << 60
 """Credit of a consumer without a prefetch limit."""
 
@@ -286,6 +296,24 @@ def expire(out: BytesWriter, group: str, seen_ms: i64) -> None:
     _name(out, group)
 
 
+def taken(
+    out: BytesWriter, group: str, number: i64, opened_ms: i64, lists: list[list[Piece]]
+) -> None:
+    """A group has a checkout open from now on, or has called.
+
+    Args:
+        number: The checkout's; 0 where the group has only called.
+        lists: Its runs; none where the group has only called.
+    """
+    out.append(TAKEN)
+    write_i64_be(out, number)
+    write_i64_be(out, opened_ms)
+    _name(out, group)
+    write_i32_be(out, i32(count_of(lists)))
+    for pieces in lists:
+        encode_runs(out, pieces)
+
+
 def config(out: BytesWriter, fields: bytes) -> None:
     """Settings change, or are there for the first time.
 
@@ -347,6 +375,13 @@ def command_end(payload: bytes, at: i64, end: i64) -> i64:
         except UnicodeDecodeError:
             return -1
         at += size
+        if opcode == TAKEN:
+            if at + 4 > end:
+                return -1
+            count = i64(read_i32_be(payload, at))
+            at += 4 + RUN_BYTES * count
+            if count < 0:
+                return -1
     return at if at <= end else -1
 
 
@@ -359,7 +394,7 @@ def problem(payload: bytes) -> str:
         behind = command_end(payload, at, end)
         if behind < 0:
             return f"command {opcode} is unknown, or not whole, or names an unknown setting"
-        if opcode == RESET or opcode == FREE or opcode == DOUBT:
+        if opcode in (RESET, FREE, DOUBT, TAKEN):
             return f"command {opcode} is for a queue of one node"
         if opcode == ATTACH or opcode == ATTACH_AUTO or opcode == ATTACH_TIMED:
             if opcode == ATTACH_TIMED and read_i64_be(payload, at + 25) < 0:

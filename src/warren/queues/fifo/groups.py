@@ -96,6 +96,16 @@ class Group:
         self.lapsed = []
         return checkout
 
+    def opened(self, checkout: Checkout) -> None:
+        """A checkout is open that is new, or one again that the lease ran out with."""
+        lapsed = self.find_lapsed(checkout.number)
+        if lapsed is not None:
+            self.lapsed.remove(lapsed)
+        elif checkout.number > self.last:
+            self.last = checkout.number
+            self.lapsed = []
+        self.open.insert(self._behind(checkout.number), checkout)
+
     def give_up(self, lapses: bool) -> list[list[Piece]]:
         """Close all open checkouts; gives what they held.
 
@@ -125,10 +135,9 @@ class Group:
 
     def retaken(self, lapsed: Checkout, messages: RunQueue, now_ms: i64) -> Checkout:
         """A checkout is open again, of the messages that it had, with their counters of now."""
-        self.lapsed.remove(lapsed)
         checkout = Checkout(lapsed.number, now_ms if self.keeps else 0)
         checkout.messages = messages
-        self.open.insert(self._behind(checkout.number), checkout)
+        self.opened(checkout)
         return checkout
 
     def settle(self, up_to: i64) -> list[Checkout]:
@@ -241,6 +250,13 @@ class Readers:
         if group is not None:
             self.used = max(self.used, group.epoch, group.last)
         return group
+
+    def any_open(self) -> bool:
+        """Whether any group has a checkout open."""
+        for group in self.groups.values():
+            if group.open:
+                return True
+        return False
 
     def held(self) -> i64:
         """Messages in open checkouts of all groups."""

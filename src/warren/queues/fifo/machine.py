@@ -910,6 +910,29 @@ class Fifo:
             self._bring_back()
         self._returned_now = 0
 
+    def keep_held(self, messages: RunQueue) -> None:
+        """Have messages that a group of readers took survive a restart, whatever they were sent as.
+
+        Their bodies are in the log, and the entry that says who has them is behind these.
+        """
+        if self.transient.count > 0:
+            for run in messages.runs():
+                self.transient.remove(run.first, run.first + run.count - 1)
+
+    def put_in_order(self) -> None:
+        """At a classic queue's recovery, have what returns later on find its place by number.
+
+        Consumers get from the front, so that what returns was before all that never left. Of those
+        before a crash the log knows nothing, but of the groups of readers that had what came behind
+        it: all that is before such messages counts as returned.
+        """
+        bound: i64 = 0
+        for group in self.groups.values():
+            for checkout in group.open:
+                for run in checkout.messages.runs():
+                    bound = max(bound, run.first + run.count)
+        self.ready.return_first(bound)
+
     def count_as_delivered(self) -> None:
         """After a crash it is not known which messages were delivered: all may have been.
 
@@ -935,10 +958,7 @@ class Fifo:
                     return -1
         elif self.consumers:
             return -1
-        for group in self.groups.values():
-            if group.open:
-                return -1
-        return self.used_ms
+        return -1 if self.readers.any_open() else self.used_ms
 
     def held_count(self) -> i64:
         """Messages delivered or checked out, and not settled."""
@@ -988,6 +1008,13 @@ class Fifo:
             checkouts.extend(group.open)
         return Gathering(lists, checkouts, more, self.part_runs, self.schedule.frozen())
 
+    def gather_unread(self) -> Gathering:
+        """Finds out the numbers of all messages here that no group of readers has now."""
+        lists = self._unheld() + self.delayed.freeze() + self.discards.freeze()
+        for consumer in self.consumers.values():
+            lists.extend(consumer.freeze())
+        return Gathering(lists, [], [], self.part_runs, self.schedule.frozen())
+
     def lists(self) -> list[list[Piece]]:
         """All runs and stretches here, of a machine that is not used any more."""
         lists = self._unheld() + self.delayed.freeze() + self.discards.freeze()
@@ -1018,8 +1045,8 @@ class Fifo:
         """Have the whole state, as it is now, appended in parts; nothing else is meanwhile."""
         return snapshot.StateWriter(self, 0, out)
 
-    def write_durable(self, out: BytesWriter) -> Work:
-        """Likewise all live messages as ready and no consumers, as a restart will see them."""
+    def write_durable(self, out: BytesWriter) -> snapshot.DurableWriter:
+        """Likewise without consumers, as a restart will see it: what they hold is ready."""
         return snapshot.DurableWriter(self, out)
 
     def restore(self, data: bytes) -> None:

@@ -82,7 +82,11 @@ class Parts:
             number and what was in it, likewise.
     """
 
-    def __init__(self, fifo: Fifo) -> None:
+    def __init__(self, fifo: Fifo, durable: bool = False) -> None:
+        """
+        Args:
+            durable: What a classic queue's restart needs to know, and no more: of its groups.
+        """
         self.late: list[tuple[int, list[list[Piece]]]] = []
         self.dead: list[list[list[Piece]]] = []
         self.delayed: list[tuple[int, list[list[Piece]]]] = fifo.delayed.by_time()
@@ -97,6 +101,17 @@ class Parts:
             self.dead = fifo.discards.by_reason()
         self._count: i64 = 0
         self._short: BytesWriter = BytesWriter()
+        if not durable:
+            self._note_consumers(fifo)
+        opened = BytesWriter()
+        for group in fifo.groups.values():
+            if group.oldest_ms() > 0:
+                _write_opened(opened, group)
+        if len(opened) > 0:
+            self._add(OPENED, opened.getvalue())
+
+    def _note_consumers(self, fifo: Fifo) -> None:
+        """Take what there is of consumers, and of whether there is room."""
         if fifo.single is not None:
             self._add(SINGLE, _standings(fifo))
         if fifo.blocked:
@@ -124,12 +139,6 @@ class Parts:
                 write_i64_be(suspects, i64(session))
                 write_i64_be(suspects, i64(since_ms))
             self._add(SUSPECTS, suspects.getvalue())
-        opened = BytesWriter()
-        for group in fifo.groups.values():
-            if group.oldest_ms() > 0:
-                _write_opened(opened, group)
-        if len(opened) > 0:
-            self._add(OPENED, opened.getvalue())
 
     def any(self) -> bool:
         """Whether there is one."""

@@ -12,10 +12,13 @@ from mypy_extensions import i64
 
 from warren.queues.feed_block import GONE, REQUEUED
 from warren.queues.fifo import commands
+from warren.queues.fifo.cursor import Cursor
 from warren.queues.fifo.effects import DONE, UNKNOWN_GROUP, LeaseReply, Reply
-from warren.queues.fifo.groups import Group
+from warren.queues.fifo.groups import Checkout, Group
+from warren.queues.fifo.pieces import opened
 from warren.queues.fifo.retaking import retake
 from warren.queues.fifo.returning import Strand
+from warren.queues.fifo.runs import Run, as_run, common_runs, disjoint, first_of, read_run
 
 if TYPE_CHECKING:
     from warren.queues.fifo.machine import Fifo
@@ -41,6 +44,8 @@ def apply_reader(fifo: Fifo, opcode: i64, payload: bytes, at: i64, now_ms: i64) 
         if fenced is not None:
             _give_back(fifo, fenced, True)
         return DONE
+    if opcode == commands.TAKEN:
+        return _taken(fifo, name, payload, at, end, now_ms)
     refusal = fifo.readers.refusal(name, read_i64_be(payload, at))
     if refusal is not None:
         return refusal
@@ -84,6 +89,42 @@ def _checkout(fifo: Fifo, group: Group, after: i64, rows_max: i64, up_to: i64) -
         fifo.held += checkout.messages.count
         if fifo.feed is not None:
             fifo.feed.read(group.name, checkout.messages.freeze())
+    return LeaseReply(checkout.number, checkout.messages.count, checkout)
+
+
+def _taken(fifo: Fifo, name: str, payload: bytes, at: i64, end: i64, now_ms: i64) -> Reply:
+    """Have a group hold the runs that a classic queue's log names, as far as they are here.
+
+    They are, but for what left later on and lies in no file any more: it was settled behind this.
+    """
+    group = fifo.readers.groups.get(name)
+    if group is None:
+        return Reply(UNKNOWN_GROUP)
+    group.seen_ms = now_ms
+    cursor = Cursor(payload)
+    cursor.at = end
+    count = cursor.count()
+    if count == 0:
+        return DONE
+    checkout = Checkout(read_i64_be(payload, at), read_i64_be(payload, at + 8))
+    runs: list[Run] = []
+    pairs: list[tuple[int, int]] = []
+    for _ in range(count):
+        run = read_run(cursor)
+        runs.append(run)
+        pairs.append((int(run.first), int(run.first + run.count - 1)))
+    fifo.all_back()
+    there: list[Run] = []
+    for pieces in fifo.ready.remove(disjoint(pairs), fifo.config.keeps_place):
+        there.extend([as_run(piece) for piece in opened(pieces)])
+    there.sort(key=first_of)
+    for run in runs:
+        for part in common_runs(there, run):
+            last = part.first + part.count - 1
+            checkout.messages.push(part.first, last, run.acquired, run.failed)
+    fifo.held += checkout.messages.count
+    fifo.keep_held(checkout.messages)
+    group.opened(checkout)
     return LeaseReply(checkout.number, checkout.messages.count, checkout)
 
 

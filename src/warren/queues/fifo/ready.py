@@ -32,7 +32,7 @@ from mypy_extensions import i64
 
 from warren.queues.fifo.cursor import Cursor
 from warren.queues.fifo.pieces import Piece, opened
-from warren.queues.fifo.runs import Run, RunQueue, as_run
+from warren.queues.fifo.runs import Run, RunQueue, as_run, first_of
 from warren.queues.fifo.sizes import NEVER, Sizes
 
 FOUND_MAX: Final = 16
@@ -352,6 +352,18 @@ class Ready:
         if self.count > 0:
             self.doubted = behind
 
+    def return_first(self, behind: i64) -> None:
+        """In a classic queue, have all messages before a number count as returned.
+
+        So do those that are before the last one that has returned. Each class is ascending behind
+        this, with all that returned before what was never handed out.
+        """
+        if self._ranked:
+            for each in self._classes:
+                each.returned, each.fresh = _parted_at(each.returned, each.fresh, behind)
+        else:
+            self._returned, self._fresh = _parted_at(self._returned, self._fresh, behind)
+
     def count_of_first(self, runs: i64) -> i64:
         """Messages in about so many of the first runs; twice as many runs, at most."""
         count: i64 = 0
@@ -422,3 +434,23 @@ class Ready:
             if doubted <= last:
                 found.append((doubted, last, 0, failed))
         return found
+
+
+def _parted_at(returned: RunQueue, fresh: RunQueue, behind: i64) -> tuple[RunQueue, RunQueue]:
+    """The messages of two ascending queues: those before a number or a returned one, and others."""
+    behind = max(behind, returned.end())
+    if fresh.count == 0 or fresh.head().first >= behind:
+        return returned, fresh
+    before = returned.runs()
+    others = RunQueue()
+    for run in fresh.runs():
+        count = min(max(behind - run.first, 0), run.count)
+        if count > 0:
+            before.append(as_run(run.part(0, count)))
+        if count < run.count:
+            others.add(as_run(run.part(count, run.count - count)))
+    before.sort(key=first_of)
+    merged = RunQueue()
+    for run in before:
+        merged.add(as_run(run.part(0, run.count)))
+    return merged, others

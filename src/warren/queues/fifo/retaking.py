@@ -13,7 +13,15 @@ from mypy_extensions import i64
 from warren.queues.fifo.effects import RETURNING, SCATTERED, GoneReply, LeaseReply, Reply
 from warren.queues.fifo.groups import Checkout, Group
 from warren.queues.fifo.pieces import count_of, opened
-from warren.queues.fifo.runs import Run, RunQueue, as_run, merge_pairs, without
+from warren.queues.fifo.runs import (
+    Run,
+    RunQueue,
+    as_run,
+    common_runs,
+    first_of,
+    merge_pairs,
+    without,
+)
 
 if TYPE_CHECKING:
     from warren.queues.fifo.machine import Fifo
@@ -73,6 +81,32 @@ def look(fifo: Fifo, group: Group, number: i64) -> Reply | None:
                 _untouched(run, wanted, counters, there)
     gone = without(wanted, merge_pairs(there))
     return GoneReply(gone) if gone else None
+
+
+def counted_runs(fifo: Fifo) -> list[Run]:
+    """The ready messages of all checkouts that may be taken again, with their counters.
+
+    They ascend. Where there is too much to look at, some are left out.
+    """
+    lapsed: list[Run] = []
+    for group in fifo.groups.values():
+        for checkout in group.lapsed:
+            if len(lapsed) + count_of(checkout.messages.freeze()) > LOOKED_AT_MAX:
+                break
+            lapsed.extend(checkout.messages.runs())
+    found: list[Run] = []
+    ready = fifo.ready.freeze() if lapsed else []
+    if count_of(ready) > LOOKED_AT_MAX:
+        return found
+    returned = [as_run(piece) for pieces in ready for piece in opened(pieces)]
+    returned = [run for run in returned if run.acquired > 0]
+    returned.sort(key=first_of)
+    for run in lapsed:
+        for part in common_runs(returned, run):
+            if part.acquired == run.acquired + 1 and part.failed == run.failed + 1:
+                found.append(part)
+    found.sort(key=first_of)
+    return found
 
 
 def _pairs(checkout: Checkout) -> list[tuple[int, int]]:

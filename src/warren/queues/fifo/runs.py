@@ -194,6 +194,11 @@ class RunQueue:
         """The first run; the queue must not be empty."""
         return as_run(self._pieces.head())
 
+    def end(self) -> i64:
+        """The number behind the last run; -1 if there is none."""
+        tail = None if self._made is None else self._made.tail()
+        return -1 if tail is None else tail.key + tail.count
+
     def take(self, count: i64) -> None:
         """Drop `count` numbers, at most its length, from the first run."""
         self._pieces.drop(count)
@@ -425,3 +430,29 @@ def without(pairs: list[tuple[int, int]], others: list[tuple[int, int]]) -> list
         if first <= last:
             found.append((first, last))
     return merge_pairs(found)
+
+
+def first_of(run: Run) -> int:
+    """The number of the first message of a run."""
+    return int(run.first)
+
+
+def common_runs(runs: list[Run], other: Run) -> list[Run]:
+    """The parts of ascending runs whose messages are in another one, too; with their counters."""
+    last = other.first + other.count - 1
+    low: i64 = 0
+    high: i64 = len(runs)
+    while low < high:
+        middle = (low + high) // 2
+        if runs[middle].first + runs[middle].count <= other.first:
+            low = middle + 1
+        else:
+            high = middle
+    found: list[Run] = []
+    while low < len(runs) and runs[low].first <= last:
+        run = runs[low]
+        first = max(run.first, other.first)
+        count = min(last, run.first + run.count - 1) - first + 1
+        found.append(Run(first, first, count, run.acquired, run.failed))
+        low += 1
+    return found

@@ -17,7 +17,16 @@ from warren.queues.fifo.groups import Checkout
 from warren.queues.fifo.live import Gathering
 from warren.queues.fifo.parts import Parts, encode_dead, encode_late
 from warren.queues.fifo.pieces import Piece, count_of, opened, size_of
-from warren.queues.fifo.runs import RUN_BYTES, RunQueue, as_run, common, encode_runs, merge_pairs
+from warren.queues.fifo.retaking import counted_runs
+from warren.queues.fifo.runs import (
+    RUN_BYTES,
+    Run,
+    RunQueue,
+    as_run,
+    common,
+    encode_runs,
+    merge_pairs,
+)
 from warren.queues.fifo.sizes import encode_stretches
 
 if TYPE_CHECKING:
@@ -68,8 +77,83 @@ def write_head(fifo: Fifo, flags: i64, doubted: i64, parted: bool, out: BytesWri
     return timed
 
 
+class PartedWriter(Work):
+    """Writes a state in parts: what is so long of it that it takes some.
+
+    Of what the others write this has the groups of readers, which outlive all consumers.
+    """
+
+    def __init__(self, fifo: Fifo, out: BytesWriter, more: Parts) -> None:
+        self._out: BytesWriter = out
+        self._part_runs: i64 = fifo.part_runs
+        self._done: i64 = 0
+        """Runs written in this part."""
+        self._more: Parts = more
+        self._groups: list[tuple[bytes, list[Checkout]]] = []
+        for group in fifo.groups.values():
+            head = BytesWriter()
+            group.encode(head)
+            self._groups.append((head.getvalue(), list(group.open)))
+        self._parts: Iterator[None] | None = None
+
+    def go_on(self) -> bool:
+        """Write the next part; whether it was the last."""
+        parts = self._parts
+        self._done = 0
+        if parts is not None and next(parts, self) is not self:
+            return False
+        self._parts = None
+        return True
+
+    def _write_groups(self) -> Iterator[None]:
+        """Write the groups and what each has open."""
+        out = self._out
+        write_i32_be(out, i32(len(self._groups)))
+        for head, checkouts in self._groups:
+            out.write(head)
+            for checkout in checkouts:
+                write_i64_be(out, checkout.number)
+                lists = checkout.messages.freeze()
+                self._begin(lists)
+                while lists:
+                    if self._enough():
+                        yield
+                    self._runs(lists)
+
+    def _write_readers(self) -> Iterator[None]:
+        """Write what groups remember, as the last of the parts of the state."""
+        out = self._out
+        self._more.write_readers(out)
+        for head, lapsed in self._more.readers:
+            if self._enough():
+                yield
+            out.write(head)
+            self._done += 1
+            for number, lists in lapsed:
+                write_i64_be(out, i64(number))
+                self._begin(lists)
+                while lists:
+                    if self._enough():
+                        yield
+                    self._runs(lists)
+
+    def _enough(self) -> bool:
+        """Whether this part has come to its end."""
+        return self._done >= self._part_runs
+
+    def _begin(self, lists: list[list[Piece]]) -> None:
+        """Write how many runs follow; then the lists can be taken from the end."""
+        write_i32_be(self._out, i32(count_of(lists)))
+        lists.reverse()
+
+    def _runs(self, lists: list[list[Piece]]) -> None:
+        pieces = lists.pop()
+        self._done += size_of(pieces)
+        encode_runs(self._out, pieces)
+
+
 @final
-class StateWriter(Work):
+class StateWriter(PartedWriter):
     """Writes all of a machine's state, as it is when this is made."""
 
     def __init__(self, fifo: Fifo, flags: i64, out: BytesWriter) -> None:
@@ -79,11 +163,7 @@ class StateWriter(Work):
             flags: The owner's.
             out: What the state is appended to, and nothing else meanwhile.
         """
-        self._out: BytesWriter = out
-        self._part_runs: i64 = fifo.part_runs
-        self._done: i64 = 0
-        """Runs written in this part."""
-        self._more: Parts = Parts(fifo)
+        super().__init__(fifo, out, Parts(fifo))
         self._timed: bool = write_head(fifo, flags, fifo.ready.doubted, self._more.any(), out)
         self._next_message: i64 = fifo.next_message
         self._sizes: list[list[Piece]] = fifo.sizes.freeze()
@@ -106,27 +186,13 @@ class StateWriter(Work):
         for consumer in line:
             write_i64_be(turns, consumer.id)
         self._turns: bytes = turns.getvalue()
-        self._groups: list[tuple[bytes, list[Checkout]]] = []
-        for group in fifo.groups.values():
-            head = BytesWriter()
-            group.encode(head)
-            self._groups.append((head.getvalue(), list(group.open)))
         self._returns: list[tuple[bytes, list[list[list[Piece]]]]] = []
         for work in fifo.coming.works():
             head = BytesWriter()
             work.encode(head)
             self._returns.append((head.getvalue(), work.strands()))
         self._leaving: list[list[Piece]] = fifo.leaving.lists()
-        self._parts: Iterator[None] | None = self._write()
-
-    def go_on(self) -> bool:
-        """Write the next part; whether it was the last."""
-        parts = self._parts
-        self._done = 0
-        if parts is not None and next(parts, self) is not self:
-            return False
-        self._parts = None
-        return True
+        self._parts = self._write()
 
     def _write(self) -> Iterator[None]:
         out = self._out
@@ -152,17 +218,7 @@ class StateWriter(Work):
                     yield
                 self._holding(lists)
         out.write(self._turns)
-        write_i32_be(out, i32(len(self._groups)))
-        for head, checkouts in self._groups:
-            out.write(head)
-            for checkout in checkouts:
-                write_i64_be(out, checkout.number)
-                lists = checkout.messages.freeze()
-                self._begin(lists)
-                while lists:
-                    if self._enough():
-                        yield
-                    self._runs(lists)
+        yield from self._write_groups()
         write_i32_be(out, i32(len(self._returns)))
         for head, strands in self._returns:
             out.write(head)
@@ -217,33 +273,7 @@ class StateWriter(Work):
                     if self._enough():
                         yield
                     self._runs(lists)
-            self._more.write_readers(out)
-            for head, lapsed in self._more.readers:
-                if self._enough():
-                    yield
-                out.write(head)
-                self._done += 1
-                for number, lists in lapsed:
-                    write_i64_be(out, i64(number))
-                    self._begin(lists)
-                    while lists:
-                        if self._enough():
-                            yield
-                        self._runs(lists)
-
-    def _enough(self) -> bool:
-        """Whether this part has come to its end."""
-        return self._done >= self._part_runs
-
-    def _begin(self, lists: list[list[Piece]]) -> None:
-        """Write how many runs follow; then the lists can be taken from the end."""
-        write_i32_be(self._out, i32(count_of(lists)))
-        lists.reverse()
-
-    def _runs(self, lists: list[list[Piece]]) -> None:
-        pieces = lists.pop()
-        self._done += size_of(pieces)
-        encode_runs(self._out, pieces)
+            yield from self._write_readers()
 
     def _stretches(self, lists: list[list[Piece]]) -> None:
         """Write the next of the messages' sizes."""
@@ -265,8 +295,8 @@ class StateWriter(Work):
 
 
 @final
-class DurableWriter(Work):
-    """Writes the state of a machine with all live messages ready and no consumers.
+class DurableWriter(PartedWriter):
+    """Writes the state of a machine without consumers: all that no group of readers has is ready.
 
     That is how a restart sees a classic queue. Numbers of transient messages that are not live any
     more are forgotten by the machine itself, too.
@@ -278,26 +308,30 @@ class DurableWriter(Work):
             fifo: It may go on meanwhile.
             out: What the state is appended to, and nothing else meanwhile.
         """
+        super().__init__(fifo, out, Parts(fifo, True))
         self._fifo: Fifo = fifo
-        self._out: BytesWriter = out
-        self._part_runs: i64 = fifo.part_runs
         self._live: Gathering = fifo.gather_live([], [])
+        self._unread: Gathering | None = None
+        """What no group has, where that is not all."""
+        if fifo.readers.any_open():
+            self._unread = fifo.gather_unread()
+        self._counted: list[Run] = counted_runs(fifo)
+        """What is ready and a group may take again, which goes by its counters."""
+        self._next: i64 = 0
+        """The first of these that was not written."""
+        self.kept: list[tuple[int, int]] = []
+        """Messages that survive a restart since this was made, whatever they were sent as."""
         self._next_message: i64 = fifo.next_message
         self._sizes: list[list[Piece]] = fifo.sizes.freeze()
         self._transient: Gathering = Gathering(fifo.transient.take_all(), [], [], self._part_runs)
-        self._timed: bool = write_head(fifo, 0, 0, False, out)
-        self._parts: Iterator[None] | None = self._write()
-
-    def go_on(self) -> bool:
-        """Write the next part; whether it was the last."""
-        parts = self._parts
-        if parts is not None and next(parts, self) is not self:
-            return False
-        self._parts = None
-        return True
+        self._timed: bool = write_head(fifo, 0, 0, self._more.any(), out)
+        self._parts = self._write()
 
     def _write(self) -> Iterator[None]:
         while not self._live.go_on():
+            yield
+        unread = self._unread
+        while unread is not None and not unread.go_on():
             yield
         while not self._transient.go_on():
             yield
@@ -338,13 +372,24 @@ class DurableWriter(Work):
                 yield
         # Nothing that returned: all is ready, as if it had never been handed out.
         write_i32_be(out, 0)
-        write_i32_be(out, i32(live.size))
-        for number in range(live.size):
-            write_run(out, live.first(number), live.last(number))
-            done += 1
-            if done >= self._part_runs:
-                done = 0
-                yield
+        ready = live if unread is None else unread.runs
+        if self._counted:
+            some = BytesWriter()
+            for number in range(ready.size):
+                done += self._write_counted(some, ready.first(number), ready.last(number))
+                if done >= self._part_runs:
+                    done = 0
+                    yield
+            write_i32_be(out, i32(len(some) // RUN_BYTES))
+            out.write(some.getvalue())
+        else:
+            write_i32_be(out, i32(ready.size))
+            for number in range(ready.size):
+                write_run(out, ready.first(number), ready.last(number))
+                done += 1
+                if done >= self._part_runs:
+                    done = 0
+                    yield
         kept = RunQueue()
         both = BytesWriter()
         at = 0
@@ -375,9 +420,39 @@ class DurableWriter(Work):
             for piece in opened(pieces):
                 kept.push(piece.key, piece.key + piece.count - 1)
         self._fifo.transient = kept
-        # No consumers, none of them in line, no groups, nothing on its way back or out.
-        for _ in range(5):
-            write_i32_be(out, 0)
+        for first, last in self.kept:
+            kept.remove(first, last)
+        # No consumers, and none of them in line.
+        write_i32_be(out, 0)
+        write_i32_be(out, 0)
+        yield from self._write_groups()
+        # Nothing on its way back or out.
+        write_i32_be(out, 0)
+        write_i32_be(out, 0)
+        if self._more.any():
+            self._more.write(out)
+            yield from self._write_readers()
+
+    def _write_counted(self, out: BytesWriter, first: i64, last: i64) -> i64:
+        """Append ready messages, some with counters; returns how many runs these are."""
+        counted = self._counted
+        written: i64 = 0
+        while self._next < len(counted):
+            run = counted[self._next]
+            if run.first > last:
+                break
+            assert run.first >= first and run.first + run.count - 1 <= last, "it is ready"
+            self._next += 1
+            if run.first > first:
+                write_run(out, first, run.first - 1)
+                written += 1
+            encode_runs(out, [run])
+            written += 1
+            first = run.first + run.count
+        if first <= last:
+            write_run(out, first, last)
+            written += 1
+        return written
 
 
 def write_run(out: BytesWriter, first: i64, last: i64) -> None:
