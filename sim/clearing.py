@@ -4,7 +4,7 @@ What came over a connection is taken up in the turn after its end, or never; whe
 said goodbye, when the node has read so far. A purge is done then. A deletion is only written down:
 it is done when its entry of the tables is durable, which a disk that is full, or stands still, puts
 off for long. Until then the queue is there for all who ask, and whatever comes into it goes with
-it. A queue that nobody asked to delete stays.
+it. A queue stays that no client asked to delete.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @final
 class Clearing:
-    """One of them.
+    """A purge or a deletion that may still be carried out.
 
     Attributes:
         connection: Over which it was asked for.

@@ -72,7 +72,7 @@ def test_a_deletion_may_be_done_long_after_its_connection(monkeypatch: pytest.Mo
 
 
 def test_a_queue_that_goes_unasked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether messages were in it or not."""
+    """The simulator sees it whether messages were in the queue or not."""
 
     def delete(world: World, queue: QueueState) -> bool:
         node = world.entry()
