@@ -189,8 +189,6 @@ class World(Stage):
         assert node is not None
         node.turn()
         self.turns += 1
-        if self.feed is not None:
-            self.feed.checker.watch(node)
         for queue in self.queues:
             found = self.queue_of(queue)
             now = [] if found is None else list(found.fifo.consumers.values())
@@ -204,6 +202,9 @@ class World(Stage):
     def _watch(self, node: Node) -> None:
         self.incarnations.watch("", node, self.turns)
         self._clearings.watch(node)
+        if self.feed is not None:
+            # A queue may come and go between two turns, when rounds of the log are done.
+            self.feed.checker.watch(node)
 
     def pass_time(self, milliseconds: int) -> None:
         """Let time pass, and the node know."""
