@@ -10,6 +10,7 @@ from sim.model import QueueState
 from warren.wire.amqp091 import spec
 
 if TYPE_CHECKING:
+    from sim.connection import SimConnection
     from sim.stage import Stage
 
 
@@ -21,10 +22,13 @@ class Admin(Actor):
         super().__init__(world, name, number)
         self._queues = purged
         self._clearing: list[QueueState] = []
+        self._over: SimConnection | None = None
+        """The connection that it uses, or has used last."""
 
     def set_up(self) -> None:
         """Declare all queues."""
         self.tolerated = {404}
+        self._over = self.connection
         self._clearing = []
         for queue in self._queues:
             self.declare(queue)
@@ -32,13 +36,16 @@ class Admin(Actor):
 
     def _begin(self, method: spec.Method, content: bytes) -> None:
         for queue in self._queues:
-            queue.declared_again(self.world.step_number)
+            # It may still go by what was asked for over another connection.
+            if not queue.doomed:
+                queue.declared_again(self.world.step_number)
         self.begin(method, content)
 
     def ended(self) -> None:
         """What was asked for may still be done, as long as this node lives."""
+        assert self._over is not None, "it has asked for something"
         for queue in self._clearing:
-            self.world.may_be_cleared(queue)
+            self.world.may_be_cleared(queue, self._over)
         self._clearing = []
 
     def clears(self, queue: QueueState) -> bool:

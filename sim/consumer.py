@@ -380,7 +380,8 @@ class Consumer(Receiver):
         )
 
     def _consuming(self, method: spec.Method, content: bytes) -> None:
-        self.ready = True
+        # A later subscription may be answered when its client has closed the channel.
+        self.ready = not self._closing
         self._arrival.answered_step = self.world.step_number
 
     def act(self) -> None:

@@ -258,6 +258,8 @@ class Drain:
             not node.needs_turn
             and not node.deferring
             and node.log.idle
+            # A read that did not come back is tried again a while later.
+            and not node.repairs.stalled
             and world.executor.idle
             and not any(c.outbox or c.inbox for c in world.connections)
         )

@@ -165,6 +165,8 @@ class QueueState:
         cleared_step: Messages handed over before this step may have been purged or deleted.
         cleared_turn: Messages handed over up to this turn may have been taken by a purge or delete
             that was never answered.
+        doomed: Whether a deletion that no client is told of may still be carried out.
+        taken_step: Messages handed over up to this step may have gone with it, by such a deletion.
         unsure_step: Messages handed over up to this step may have been handed to somebody who was
             gone before they came, and be `redelivered` though nobody has seen them.
         leaving: Consumers that are giving back what is on its way to them.
@@ -194,6 +196,8 @@ class QueueState:
         self.copies: list[Copy] = []
         self.cleared_step = -1
         self.cleared_turn = -1
+        self.doomed = False
+        self.taken_step = -1
         self.unsure_step = -1
         self.leaving = 0
         self.grouped = False
@@ -214,9 +218,15 @@ class QueueState:
         """Somebody asked for it to be deleted, and perhaps to be declared again."""
         self.gone.append((step, NEVER))
 
-    def declared_again(self, step: int) -> None:
-        """Whoever has it deleted knows that it is there."""
-        self.gone = [(first, min(last, step)) for first, last in self.gone]
+    def is_being_deleted(self) -> bool:
+        """Whether whoever asked for it to be deleted has not heard that it is there again."""
+        return any(last == NEVER for _, last in self.gone)
+
+    def declared_again(self, step: int, asked: int = NEVER) -> None:
+        """It is there, in spite of all deletions that were asked for up to a step."""
+        self.gone = [
+            (first, min(last, step) if first <= asked else last) for first, last in self.gone
+        ]
 
     def may_be_gone(self, message: Message) -> bool:
         """Whether it may not have been there since a message was handed over.

@@ -145,10 +145,9 @@ class Stage:
         """
         raise AssertionError("a stage defines era")
 
-    def may_be_cleared(self, queue: QueueState) -> None:
+    def may_be_cleared(self, queue: QueueState, connection: SimConnection) -> None:
         """Somebody asked for a purge or a delete, and will not be told whether it was done."""
-        # What was on its way when its connection ended is taken up in the next turn, or never.
-        queue.cleared_turn = self.turns + 1
+        raise AssertionError("a stage defines may_be_cleared")
 
     def unsettle(self, queue: QueueState) -> None:
         """Consumers of a queue changed: what one was handed may come again, seen or not."""

@@ -19,6 +19,7 @@ from sim.checkers.loss import LossChecker
 from sim.checkers.order import OrderChecker
 from sim.checkers.ranks import RankChecker
 from sim.checkers.replay import ReplayChecker
+from sim.clearing import Clearings
 from sim.clock import CONSUMER_TIMEOUT_MS, DISCONNECTED_TIMEOUT_MS, SeededRandom, VirtualClock
 from sim.connection import SimConnection
 from sim.consumer import Receiver
@@ -90,6 +91,7 @@ class World(Stage):
         self.tolerated.add(541)
         self.queues = make_queues(self)
         self.clients = make_clients(self)
+        self._clearings = Clearings(self)
         self._listening = False
         self._full_step = -1
         self._consumers: dict[str, list[Consumer]] = {}
@@ -147,7 +149,7 @@ class World(Stage):
         if node is not None:
             if node.log.full:
                 self._full_step = self.step_number
-            self.incarnations.watch("", node, self.turns)
+            self._watch(node)
             if node.failure is not None:
                 self._stopped_by_failure(node.failure)
         self.keep_up()
@@ -187,8 +189,6 @@ class World(Stage):
         assert node is not None
         node.turn()
         self.turns += 1
-        if self.feed is not None:
-            self.feed.checker.watch(node)
         for queue in self.queues:
             found = self.queue_of(queue)
             now = [] if found is None else list(found.fifo.consumers.values())
@@ -197,7 +197,14 @@ class World(Stage):
             if now != self._consumers.get(queue.name):
                 self._consumers[queue.name] = now
                 self.unsettle(queue)
+        self._watch(node)
+
+    def _watch(self, node: Node) -> None:
         self.incarnations.watch("", node, self.turns)
+        self._clearings.watch(node)
+        if self.feed is not None:
+            # A queue may come and go between two turns, when rounds of the log are done.
+            self.feed.checker.watch(node)
 
     def pass_time(self, milliseconds: int) -> None:
         """Let time pass, and the node know."""
@@ -356,6 +363,7 @@ class World(Stage):
         self.incarnations.ended("")
         for connection in self.connections:
             connection.vanish()
+        self._clearings.ended()
         self.connections = []
         for queue in self.queues:
             self.unsettle(queue)
@@ -415,6 +423,10 @@ class World(Stage):
         """By the node's queue."""
         found = self.queue_of(queue)
         return 0 if found is None else int(found.fifo.ready_count())
+
+    def may_be_cleared(self, queue: QueueState, connection: SimConnection) -> None:
+        """It is done in the next turn, or much later, or never."""
+        self._clearings.add(queue, connection)
 
     def may_refuse(self, message: Message) -> bool:
         """The disk was full, now or since it was handed over."""

@@ -31,6 +31,9 @@ class LossChecker(Checker):
         message = copy.message
         if message.status != CONFIRMED or copy.settled != WAITING:
             return False
-        if message.step < copy.queue.cleared_step or message.turn <= copy.queue.cleared_turn:
+        queue = copy.queue
+        if message.step < queue.cleared_step or message.turn <= queue.cleared_turn:
+            return False
+        if message.step <= queue.taken_step:
             return False
         return message.life == self.world.life or copy.survives_restart()

@@ -627,7 +627,7 @@ class ClusterWorld(Stage):
             if not connection.inbox and not connection.end.output.buffer.getvalue():
                 self._late = {late for late in self._late if late[0] is not connection}
 
-    def may_be_cleared(self, queue: QueueState) -> None:
+    def may_be_cleared(self, queue: QueueState, connection: SimConnection) -> None:
         """What was submitted may be done at any time, as long as anybody has it in a log."""
         queue.cleared_step = NEVER
 

@@ -409,10 +409,14 @@ def test_a_copy_that_cannot_be_started_is_replaced_while_its_node_is_down(told: 
     before = copy_on(station, "c")
     client.declare("another", kind="quorum")
     while not is_closed(station, COUNT):
+        # No snapshot is taken that would cover the damage.
+        station.node.disk_behind = True
         client.publish("another", bytes(4_000))
         pair.until(lambda: len(client.acked) == client.published)
         pair.settle(3)
     # Behind the snapshot; what says which copy this is can be read.
+    log = member(station).log
+    assert log.snapshot_index < log.last_index
     damage(station, COUNT)
     station.kill()
     station.start()

@@ -341,7 +341,7 @@ PLANTED = {
     unsynced_manifest: Where(
         21, 300, (POWER,), LARGE | {"wal_max_bytes": 8_192, "compact_interval_ms": 100}
     ),
-    goes_on_after_failure: Where(11),
+    goes_on_after_failure: Where(1),
     unfailing_rejections: Where(10, 300, (STOP,), REJECTING),
     ignored_limit_of_its_own: Where(10, 300, (STOP,), REJECTING | {"own_limit": True}),
 }

@@ -130,9 +130,9 @@ def same_name() -> Undo:
 def unpersisted_vote() -> Undo:
     """Term and vote count as durable and are not written down."""
 
-    def save(group: Any, origin: Any) -> None:
+    def save(group: Any, origin: Any, urgent: bool = True) -> None:
         if origin is None:
-            original(group, origin)
+            original(group, origin, urgent)
         else:
             group.raft.state_persisted(origin.sequence, group.host.monotonic_ms())
 
@@ -542,11 +542,11 @@ PLANTED = {
     confirms_at_submit: Where(4),
     stamps_by_wall: Where(1, 150, (CLOCK, TRANSFER)),
     damage_unheeded: Where(10, 250, (SPOIL, KILL, CUT)),
-    same_name: Where(3, 250, (WIPE, KILL, CUT)),
+    same_name: Where(2, 250, (WIPE, KILL, CUT)),
     leases_by_wall: Where(399, 300, (CLOCK, TRANSFER, LOSE, KILL), LEASES),
     lost_resend: Where(3, 100, (CUT, TRANSFER), QUORUM),
-    unchecked_sequence: Where(2, 150, (CUT, TRANSFER, KILL)),
-    open_sessions: Where(2, 120, (KILL, STOP), QUORUM | {"clients": 2}),
+    unchecked_sequence: Where(5, 150, (CUT, TRANSFER, KILL)),
+    open_sessions: Where(4, 120, (KILL, STOP), QUORUM | {"clients": 2}),
     reopened_sessions: Where(5, 150, (PARTITION, PAUSE), {"silence_us": 1_500_000}),
     ignored_truncation: Where(
         21,
@@ -581,23 +581,23 @@ PLANTED = {
         (POWER, BLACKOUT, REPLACE),
         SMALL_FILES | {"groups": False, "clients": 2, "large_share": 0.1, "large_bytes": 9_000},
     ),
-    raft_unheeded: Where(1, 400, (DAMAGE, POWER)),
+    raft_unheeded: Where(2, 400, (DAMAGE, POWER)),
     forgotten_pending: Where(),
-    what_is_gone_stays: Where(3, 250, (POWER, KILL, STOP), SMALL_FILES | {"clients": 2}),
+    what_is_gone_stays: Where(21, 250, (POWER, KILL, STOP), SMALL_FILES | {"clients": 2}),
     followers_hand_out_nothing: Where(4),
-    unheard_restart: Where(2, 120, (KILL, STOP), QUORUM | {"clients": 2}),
+    unheard_restart: Where(4, 120, (KILL, STOP), QUORUM | {"clients": 2}),
     replays_closed: Where(),
     kept_by_the_gone: Where(1, 120, (KILL, POWER), QUORUM | {"clients": 3}),
-    returns_unmarked: Where(2, 60, (KILL, STOP), QUORUM | {"clients": 2}),
+    returns_unmarked: Where(18, 60, (KILL, STOP), QUORUM | {"clients": 2}),
     ready_after_a_part: Where(16, 150, (POWER, KILL, REPLACE), SMALL_FILES),
-    snapshot_without_a_run: Where(60, 150, (POWER, KILL, REPLACE), SMALL_FILES),
+    snapshot_without_a_run: Where(15, 150, (POWER, KILL, REPLACE), SMALL_FILES),
     stale_get: Where(
-        2, 150, (CUT, LOSE), QUORUM | {"clients": 3, "gap_us": 2_000, "jitter_us": 2_000}
+        1, 150, (CUT, LOSE), QUORUM | {"clients": 3, "gap_us": 2_000, "jitter_us": 2_000}
     ),
     line_holds_on: Where(
         4, 200, (CUT,), CLASSIC | {"clients": 3, "gap_us": 6_000, "fault_us": 30_000}
     ),
-    confirms_what_it_sends: Where(3),
+    confirms_what_it_sends: Where(1),
     confirms_what_is_lost: Where(
         2,
         250,
@@ -631,8 +631,8 @@ PLANTED = {
         },
     ),
     open_to_all: Where(12, 100, (LOSE,), {"exclusive": True}),
-    outlives_its_connection: Where(5, 150, (LOSE, CUT), {"exclusive": True}),
-    outlives_its_process: Where(2, 100, (KILL,), {"renewed": ["transient"], "fault_us": 60_000}),
+    outlives_its_connection: Where(10, 150, (LOSE, CUT), {"exclusive": True}),
+    outlives_its_process: Where(1, 100, (KILL,), {"renewed": ["transient"], "fault_us": 60_000}),
 }
 """With each bug where it shows soon; see `hunt`."""
 

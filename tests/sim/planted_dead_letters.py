@@ -121,6 +121,6 @@ PLANTED = {
     left_out_of_snapshots: Where(6, 300, (KILL, POWER), LETTERS | {"wal_max_bytes": 8_192}),
     lost_alone: Where(3, 200, (KILL, TRANSFER), ONCE),
     half_of_the_limit: Where(6, 200, (TRANSFER,), LIMITED),
-    sent_again_by_the_next: Where(354, 300, (BLACKOUT,), ONCE | {"letters_limit": 0}),
+    sent_again_by_the_next: Where(27, 300, (BLACKOUT,), ONCE | {"letters_limit": 0}),
 }
 """With each bug where it shows soon; see `hunt`."""

@@ -76,7 +76,7 @@ def gone_when_sent() -> Undo:
 PLANTED = {
     too_soon: Where(1, 200, (LOSE,), DELAYS),
     left_out_of_snapshots: Where(1, 300, (KILL, POWER), DELAYS | {"wal_max_bytes": 8_192}),
-    taken_further_by_rafts_entries: Where(354, 250, (KILL, TRANSFER), DELAYS),
-    gone_when_sent: Where(1, 250, (KILL, POWER, CUT, TRANSFER), DELAYS),
+    taken_further_by_rafts_entries: Where(10, 250, (KILL, TRANSFER), DELAYS),
+    gone_when_sent: Where(21, 250, (KILL, POWER, CUT, TRANSFER), DELAYS),
 }
 """With each bug where it shows soon; see `hunt`."""

@@ -119,7 +119,7 @@ def by_its_own_clock() -> Undo:
 
 PLANTED: dict[Any, Where] = {
     confirmed_twice: Where(3, 40, (LOSE,), TOLD),
-    of_another_queue: Where(8, 40, (LOSE,), TOLD | {"quorum_queues": 2}),
+    of_another_queue: Where(51, 40, (LOSE,), TOLD | {"quorum_queues": 2}),
     followers_tell: Where(3, 40, (LOSE,), TOLD),
     leads_without_a_word: Where(1, 40, (LOSE,), TOLD),
     acked_when_rejected: Where(3, 40, (LOSE,), TOLD),
@@ -127,6 +127,6 @@ PLANTED: dict[Any, Where] = {
     counts_anew: Where(12, 100, (LOSE,), TOLD),
     counts_bytes_of_the_first: Where(1, 40, (LOSE,), TOLD),
     by_its_own_clock: Where(3, 40, (LOSE,), TOLD),
-    lost_in_a_jam: Where(23, 100, (KILL, TRANSFER), TOLD),
+    lost_in_a_jam: Where(82, 100, (KILL, TRANSFER), TOLD),
 }
 """With each bug where it shows soon; see `hunt`."""

@@ -188,7 +188,7 @@ CLEARED = QUORUM | {"purges": True, "clear_share": 0.5, "most": -1, "letters": "
 LIVING = LETTERS | {"letters_ttl_ms": 0, "letters_lives": (2_000,), "letters_most": -1}
 
 PLANTED: dict[Any, Where] = {
-    expires_early: Where(1, 200, (LOSE,), LIVING),
+    expires_early: Where(4, 200, (LOSE,), LIVING),
     expires_by_arrival_elsewhere: Where(3, 200, (LOSE,), LIVING),
     tells_another_reason: Where(1, 200, (LOSE,), LETTERS | {"letters_ttl_ms": 50}),
     one_too_many: Where(2, 200, (LOSE,), FULL),
@@ -197,7 +197,7 @@ PLANTED: dict[Any, Where] = {
     returns_count_for_nothing: Where(2, 200, (LOSE,), FULL),
     purges_what_is_held: Where(1, 300, (LOSE,), CLEARED),
     rolls_nothing_back: Where(10, 300, (LOSE,), QUORUM),
-    leads_nowhere: Where(1, 200, (LOSE,), ROUTED),
+    leads_nowhere: Where(3, 200, (LOSE,), ROUTED),
     answers_somebody: Where(1, 200, (LOSE,), TALKING),
     answers_twice: Where(1, 200, (LOSE,), TALKING),
     address_outlives_its_channel: Where(2, 300, (LOSE,), TALKING),

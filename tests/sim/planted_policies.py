@@ -201,16 +201,16 @@ def rejects_to_exchange_for_good() -> Undo:
 
 
 PLANTED: dict[Any, Where] = {
-    forgets_what_it_keeps: Where(1, 100, (LOSE, CUT), GOVERNED),
+    forgets_what_it_keeps: Where(23, 100, (LOSE, CUT), GOVERNED),
     loses_what_is_under_way: Where(4, 100, (LOSE, CUT), GOVERNED | UNCACHED),
-    forgets_priorities: Where(342, 200, (KILL, STOP), RANKED),
+    forgets_priorities: Where(25, 200, (KILL, STOP), RANKED),
     lives_change_nothing: Where(5, 100, (LOSE,), GOVERNED),
-    lives_change_all: Where(9, 100, (LOSE,), GOVERNED),
-    one_more_by_policy: Where(1, 100, (KILL,), GOVERNED_CLASSIC),
+    lives_change_all: Where(13, 100, (LOSE,), GOVERNED),
+    one_more_by_policy: Where(5, 100, (KILL,), GOVERNED_CLASSIC),
     one_less_in_the_log: Where(1, 100, (KILL,), GOVERNED | {"wal_max_bytes": 8_192}),
     comes_again_early: Where(6, 100, (LOSE,), GOVERNED),
     holds_for_the_longer: Where(17, 100, (LOSE,), GOVERNED | VARIED),
     fails_in_time: Where(17, 100, (LOSE,), GOVERNED | VARIED | STRICT),
-    rejects_to_exchange_for_good: Where(13, 100, (LOSE,), GOVERNED_CLASSIC | VARIED),
+    rejects_to_exchange_for_good: Where(11, 100, (LOSE,), GOVERNED_CLASSIC | VARIED),
 }
 """With each bug where it shows soon; see `hunt`."""

@@ -235,7 +235,7 @@ PLANTED = {
     acknowledges_memory: Where(1, 150, (POWER, BLACKOUT), HASTY | {"disk_us": 10_000}),
     counts_learners: Where(10, 150, (REPLACE, MEMBERS, POWER)),
     half_is_enough: Where(),
-    commits_unvalidated: Where(1, 150, (KILL, PARTITION, TRANSFER), HASTY),
+    commits_unvalidated: Where(2, 150, (KILL, PARTITION, TRANSFER), HASTY),
     doubled_append_cuts: Where(2),
     configured_at_commit: Where(1),
 }

@@ -400,7 +400,8 @@ class Node(Loop):
             self._relieve()
         if self.due_snapshots.groups:
             self.due_snapshots.write()
-            self._appended_urgent = True
+            # No client waits for one.
+            self.deferring = True
         if self._to_tick:
             self._tick_connections()
         if self._pulses_due:

@@ -449,11 +449,11 @@ class Member(Proposer, GroupOwner):
         """The number of the first message that the machine does not have."""
         return self._entries.at(0).first if self._entries.size() > 0 else self.log.next_message
 
-    def save_hard_state(self, origin: StateSaved | None) -> None:
-        """Write the STATE record."""
+    def save_hard_state(self, origin: StateSaved | None, urgent: bool = True) -> None:
+        """Write the STATE record; `urgent` unless it may wait for what else is to be written."""
         self.hard_state.commit = self._committed
         self.log.save_state(self.hard_state.encode(), origin)
-        self.host.appended(True)
+        self.host.appended(urgent)
 
     # --- what Raft asks for ---------------------------------------------------------------------
 

@@ -149,7 +149,7 @@ class Snapshots:
         self._pending = payload
         self._laggards = None
         member.hard_state.members = draft.members
-        member.save_hard_state(None)
+        member.save_hard_state(None, False)
         return len(payload)
 
     def _may_be_taken(self, member: Member, at_once: bool) -> bool:
