@@ -82,6 +82,7 @@ def test_who_answers_whom() -> None:
         "table.checkouts-ok",
         "table.groups-ok",
         "table.held-ok",
+        "table.messages-ok",
         "table.queues-ok",
         "table.read-ok",
         "table.retake-ok",
