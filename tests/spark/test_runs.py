@@ -102,6 +102,8 @@ PASSING: Final = (
     "EOFException",
     "Error while",
     "SocketException",
+    # The end of what a killed process sent, which Java has no words for.
+    "terminated with exception:  SQLSTATE",
 )
 
 
