@@ -153,6 +153,25 @@ def test_queries_follow_a_queue_beside_each_other_and_take_nothing(
     assert archived(spark, tmp_path / "two") == [*range(3_000), *range(3_500, 3_600)]
 
 
+def test_a_query_starts_again_that_was_killed_as_it_logged_its_first_offset(
+    spark: SparkSession, broker: Broker, connection: Connection, queue: str, tmp_path: Path
+) -> None:
+    fill(connection, queue, 0, 50)
+    offsets = tmp_path / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / ".0.fad98f97-903d-4739-8060-d23edef19038.tmp").write_text("v1")
+    with pytest.raises(Exception, match="STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY"):
+        archive(stream(spark, broker, queue), tmp_path).awaitTermination()
+    setting = "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart"
+    spark.conf.set(setting, LOCAL[setting])
+    try:
+        archive(stream(spark, broker, queue), tmp_path).awaitTermination()
+    finally:
+        spark.conf.unset(setting)
+    assert archived(spark, tmp_path) == list(range(50))
+    assert count(connection, queue) == 0
+
+
 def test_an_empty_queue_is_an_empty_table(spark: SparkSession, broker: Broker, queue: str) -> None:
     assert table(spark, broker, queue).count() == 0
 

@@ -37,6 +37,7 @@ from tests.support.patience import patient
 from warren.client import PERSISTENT, connect
 from warren.client.table import Tables
 from warren.spark.queue_rows import read_queue
+from warren.spark.session import LOCAL
 
 pytestmark = [
     pytest.mark.spark,
@@ -46,6 +47,10 @@ pytestmark = [
 QUORUM = {"x-queue-type": "quorum"}
 RUN_SECONDS_MAX = patient(300.0)
 FREEZE_SECONDS = 4.0
+
+#: A driver that is killed as it logs the first offset of a query is to start it again.
+RESTARTS: Final = "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart"
+CONF: Final = {**FAST, RESTARTS: LOCAL[RESTARTS]}
 
 #: Runs jobs, one JSON a line on standard input; says what came of each on standard output.
 DRIVER: Final = """
@@ -115,7 +120,7 @@ class Driver:
         self._log = folder / "driver.log"
         with self._log.open("ab") as log, self._answers.open("wb") as answers:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", DRIVER, json.dumps(FAST)],
+                [sys.executable, "-c", DRIVER, json.dumps(CONF)],
                 stdin=subprocess.PIPE,
                 stdout=answers,
                 stderr=log,

@@ -36,6 +36,7 @@ LOCAL: Final = {
         "org.apache.spark.sql.execution.streaming.checkpointing"
         ".FileSystemBasedCheckpointFileManager"
     ),
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
 }
 """Settings of a session whose driver does all work and whose checkpoints are on its own disk."""
 
