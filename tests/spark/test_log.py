@@ -222,6 +222,21 @@ def test_an_idle_query_asks_now_and_then() -> None:
     assert newer["q#next"] == 4
 
 
+def test_an_idle_query_of_many_queues_leaves_the_broker_time() -> None:
+    broker = FakeBroker()
+    for number in range(2_000):
+        broker.queue(f"q{number}").incarnation = number + 1
+    reader = follower(broker, Checkpoint(), subscribePattern="q.*").reader
+    limit = reader.getDefaultReadLimit()
+    end = reader.latestOffset(reader.initialOffset(), limit)
+    assert isinstance(reader, LogStreamReader)
+    queues = reader._queues()
+    for _ in range(12):
+        queues._idle_until = 0.0  # as if the pause were over
+        assert reader.latestOffset(end, limit) == end
+    assert queues._pause == 10.0, "some 4,000 calls, and then ten seconds without any"
+
+
 def test_progress_shows_how_far_a_query_is_behind() -> None:
     broker, disk = filled(5), Checkpoint()
     reader = follower(broker, disk, maxOffsetsPerTrigger="2").reader

@@ -13,7 +13,7 @@ from tests.spark.driver import POINTS, Checkpoint, Killed, Query
 from tests.spark.fake import FakeBroker, FakeConnection, FakeQueue, record
 from tests.support.patience import patient
 from warren.errors import BrokerError, ConfigError
-from warren.spark import draining, subscription
+from warren.spark import draining, sharing, subscription
 from warren.spark.batch import QueueReader
 from warren.spark.broker import Fenced, RowsLost
 from warren.spark.options import read_options
@@ -25,7 +25,8 @@ PATTERN = {"subscribe": "", "subscribePattern": "q-.*"}
 def looks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for queues at each trigger, and not once a second."""
     monkeypatch.setattr(subscription, "_LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(draining, "_PAUSE_MAX", 0.0)
+    monkeypatch.setattr(draining, "_TOLD_SECONDS", 0.0)
+    monkeypatch.setattr(sharing, "_PAUSE_MAX", 0.0)
 
 
 def put(broker: FakeBroker, queue: str, first: int, last: int) -> None:

@@ -130,9 +130,11 @@ class ClassicQueue(TableQueue, GroupOwner):
         while leaving and leaving[0].index <= batch.index:
             del leaving[0]
         calls = self._calls
-        while calls and calls[0].index <= batch.index:
-            call = calls.pop(0)
-            call.waiter.succeeded(call.reply)
+        if calls and calls[0].index <= batch.index:
+            self._calls = [call for call in calls if call.index > batch.index]
+            for call in calls:
+                if call.index <= batch.index:
+                    call.waiter.succeeded(call.reply)
 
     def live(self) -> list[tuple[int, int]]:
         """What a restart could still bring back: a message stays until its leaving is durable."""

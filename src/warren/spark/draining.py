@@ -22,13 +22,11 @@ from warren.spark.group import GroupReader, Lag
 from warren.spark.leases import LeaseKeeper
 from warren.spark.options import UNBOUNDED, ReadOptions
 from warren.spark.partition import QueueShare
-from warren.spark.sharing import FairShares
+from warren.spark.sharing import FairShares, pause_max
 from warren.spark.subscription import Subscription
 
-#: Seconds that an idle query has between two looks at a queue, for each queue that it has beyond
-#: these many: looks at all of them take a broker a twentieth of its time at most.
-_PAUSE_QUEUES: Final = 200
-_PAUSE_MAX: Final = 1.0
+#: Seconds for which people are told the same of how far a query is behind.
+_TOLD_SECONDS: Final = 1.0
 
 
 class DrainedQueues:
@@ -251,7 +249,7 @@ class DrainedQueues:
                 if not self._went(queue, error):
                     raise
         self._lags = found
-        self._lags_until = time.monotonic() + _PAUSE_MAX
+        self._lags_until = time.monotonic() + _TOLD_SECONDS
         return found
 
     def close(self) -> None:
@@ -262,8 +260,8 @@ class DrainedQueues:
     def _reader(self, queue: str) -> GroupReader:
         reader = self._readers.get(queue)
         if reader is None:
-            pause_max = max(_PAUSE_MAX, len(self._subscription.names()) / _PAUSE_QUEUES)
-            reader = GroupReader(self._options, queue, self._caller, self._leases, pause_max)
+            pause = pause_max(len(self._subscription.names()))
+            reader = GroupReader(self._options, queue, self._caller, self._leases, pause)
             self._readers[queue] = reader
         return reader
 

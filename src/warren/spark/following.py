@@ -19,12 +19,14 @@ from warren.spark.calling import PatientCaller
 from warren.spark.checkpoint import Place, Places
 from warren.spark.options import UNBOUNDED, ReadOptions
 from warren.spark.partition import QueueShare
-from warren.spark.sharing import FairShares
+from warren.spark.sharing import FairShares, pause_max
 from warren.spark.subscription import Subscription
 
-#: Seconds between two looks of an idle query, at first and at most.
+#: Seconds between the first two looks of an idle query.
 _PAUSE: Final = 0.05
-_PAUSE_MAX: Final = 1.0
+
+#: Seconds for which people are told the same of how far a query is behind.
+_TOLD_SECONDS: Final = 1.0
 
 
 class Behind(NamedTuple):
@@ -108,7 +110,8 @@ class FollowedQueues:
         if up_to is None and now < self._idle_until and self._at == start:
             return start
         names = self._subscription.names()
-        end = {queue: place for queue, place in start.items() if queue in set(names)}
+        wanted = set(names)
+        end = {queue: place for queue, place in start.items() if queue in wanted}
         for queue in start.keys() - end.keys():
             _say(f"queue {queue!r} is not there any more: it is left out from now on")
 
@@ -120,7 +123,7 @@ class FollowedQueues:
         self._at = end
         if end == start:
             self._idle_until = now + self._pause
-            self._pause = min(self._pause * 2, _PAUSE_MAX)
+            self._pause = min(self._pause * 2, pause_max(len(names)))
         else:
             self._idle_until = 0.0
             self._pause = _PAUSE
@@ -211,7 +214,7 @@ class FollowedQueues:
             rows += kept.rows
             size += kept.size_bytes
         self._behind = Behind(places, rows, size, seconds)
-        self._behind_until = now + _PAUSE_MAX
+        self._behind_until = now + _TOLD_SECONDS
         return self._behind
 
     def waiting(self, start: Places) -> int:

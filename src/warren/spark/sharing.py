@@ -1,11 +1,22 @@
-"""How a micro-batch's rows and bytes are shared among the queues of a query."""
+"""How the queues of a query share a micro-batch's rows and bytes, and the broker's time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
+
+#: Seconds that an idle query has between two looks at a queue, for each queue that it has beyond
+#: these many: looks at all of them take a broker a twentieth of its time at most.
+_PAUSE_QUEUES: Final = 200
+_PAUSE_MAX: Final = 1.0
 
 Take = Callable[[str, int, int], tuple[int, int] | None]
 """Takes rows and bytes at most of a queue; gives how many it took, or None for nothing."""
+
+
+def pause_max(queues: int) -> float:
+    """Seconds between two looks of an idle query at each of so many queues, at most."""
+    return max(_PAUSE_MAX, queues / _PAUSE_QUEUES)
 
 
 class FairShares:

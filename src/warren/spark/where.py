@@ -27,7 +27,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from warren.errors import ConfigError
 
@@ -142,11 +142,10 @@ def is_true(test: ColumnTest, value: Literal) -> bool:
     mine = _comparable(value)
     others = [_comparable(other) for other in test.values]
     if test.operation in ("in", "not in"):
-        return (mine in others) == (test.operation == "in")
+        return bool(mine in others) == (test.operation == "in")
     (other,) = others
-    same = mine == other
-    # Both are numbers, or both are bytes: a column has one kind.
-    less = bool(mine < other)  # type: ignore[operator]
+    same = bool(mine == other)
+    less = bool(mine < other)
     return {
         "=": same, "<=>": same, "<>": not same, "not <=>": not same,
         "<": less, "<=": less or same, ">": not less and not same, ">=": not less,
@@ -166,8 +165,8 @@ def may_be_true(condition: Condition, constants: Mapping[str, Literal]) -> bool:
     return all(parts) if isinstance(condition, AllOf) else any(parts)
 
 
-def _comparable(value: int | str | bytes) -> int | bytes:
-    """A value in whose place it is compared: bytes for text."""
+def _comparable(value: int | str | bytes) -> Any:
+    """What a value is compared as: bytes for text. Those of one column are of one kind."""
     return value.encode() if isinstance(value, str) else value
 
 
@@ -334,8 +333,9 @@ def _microseconds(text: str) -> int | None:
     if found is None:
         return None
     *parts, fraction, sign, hours, minutes = found.groups()
+    year, month, day, hour, minute, second = map(int, parts)
     try:
-        time = datetime(*map(int, parts), tzinfo=UTC)  # type: ignore[arg-type,misc]
+        time = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None
     ahead = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
