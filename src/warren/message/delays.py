@@ -35,7 +35,7 @@ def _whole(value: Value) -> int:
     if isinstance(value, bool) or isinstance(typed, Timestamp):
         return 0
     if isinstance(value, int):
-        return int(value)
+        return value
     if isinstance(value, float):
         return int(value) if abs(value) <= DELAY_MS_MAX else 0
     if isinstance(value, bytes):

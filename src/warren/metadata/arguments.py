@@ -117,7 +117,7 @@ def queue_type(arguments: Table) -> str:
 def max_priority(arguments: Table) -> int:
     """The highest priority of a queue's messages, 1 where 0 is asked for; 0 if they have none."""
     value = arguments.get(X_MAX_PRIORITY)
-    return max(1, int(value)) if isinstance(value, int) else 0
+    return max(1, value) if isinstance(value, int) else 0
 
 
 def delivery_limit(arguments: Table) -> Table:
@@ -235,10 +235,10 @@ def _value_error(name: str, value: Value) -> str:
     if name in ("x-quorum-initial-group-size", TARGET_SIZE, X_EXPIRES) and value == 0:
         return "{value_zero,0}"
     if name == X_MAX_PRIORITY and isinstance(value, int) and value > PRIORITY_MAX:
-        return f"{{max_value_exceeded,{int(value)}}}"
+        return f"{{max_value_exceeded,{value}}}"
     lasts = name in (X_EXPIRES, X_MESSAGE_TTL)
     if lasts and isinstance(value, int) and value > DURATION_MS_MAX:
-        return f"{{value_too_large,{int(value)}}}"
+        return f"{{value_too_large,{value}}}"
     return ""
 
 
@@ -247,7 +247,7 @@ def count_error(value: Value) -> str:
     if not is_integer_type(value):
         return text_term(f"expected integer, got {type_name(value)}")
     assert isinstance(value, int)
-    return f"{{value_negative,{int(value)}}}" if value < 0 else ""
+    return f"{{value_negative,{value}}}" if value < 0 else ""
 
 
 # --- equivalence --------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def group_size(arguments: Table, default: int) -> int:
         default: What the node's configuration says.
     """
     value = arguments.get(GROUP_SIZE)
-    return int(value) if isinstance(value, int) else default
+    return value if isinstance(value, int) else default
 
 
 def target_size(tables: VhostRecord, queue: QueueRecord, configured: int) -> int:

@@ -1,16 +1,25 @@
 """Tables of AMQP 0-9-1 as JSON has them, and back.
 
 JSON knows fewer types: a number is a number of 64 bits when it comes back, a time a number, too.
-RabbitMQ's definitions lose the same.
+RabbitMQ's definitions lose the same. What JSON has no number for, such as infinity, is null.
 """
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 from warren.errors import PRECONDITION_FAILED, Refusal
 from warren.limits import FRAME_BYTES_MAX, SHORTSTR_BYTES_MAX, TABLE_NESTING_MAX
-from warren.wire.amqp091.table import Decimal, Table, Value, encode_table
+from warren.wire.amqp091.table import (
+    Decimal,
+    Table,
+    Timestamp,
+    Value,
+    encode_table,
+    plain_float,
+    plain_int,
+)
 
 INTEGER_MAX = 1 << 63
 
@@ -26,9 +35,9 @@ def _plain(value: Value) -> Any:
     if isinstance(value, Decimal):
         return value.value / 10**value.scale
     if isinstance(value, int):
-        return int(value)
+        return plain_int(value)
     if isinstance(value, float):
-        return float(value)
+        return plain_float(value) if isfinite(value) else None
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, str):
@@ -87,4 +96,7 @@ def _value(value: Any, what: str, depth: int) -> Value:
         return value
     if isinstance(value, int) and -INTEGER_MAX <= value < INTEGER_MAX:
         return value
+    if isinstance(value, int) and INTEGER_MAX <= value < 2 * INTEGER_MAX:
+        # Of AMQP's types only a time goes so far.
+        return Timestamp(value)
     raise Refusal(PRECONDITION_FAILED, f"{what} has a value that cannot be there")

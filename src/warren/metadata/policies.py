@@ -59,7 +59,7 @@ class EffectiveSettings:
     def number(self, key: str, default: i64) -> i64:
         """The same, of a key that has numbers."""
         found = self.value(key)
-        return i64(int(found)) if isinstance(found, int) else default
+        return i64(found) if isinstance(found, int) else default
 
     def text(self, key: str) -> str:
         """The same, of a key that has texts; empty if neither says anything."""

@@ -26,9 +26,9 @@ def match_value(value: Value) -> MatchValue:
     if isinstance(value, bool):
         return ("b", value)
     if isinstance(value, int):
-        return ("i", int(value))
+        return ("i", value)
     if isinstance(value, float):
-        return ("f", float(value))
+        return ("f", value)
     if isinstance(value, bytes):
         # Both string types are the same bytes to a matcher.
         return ("s", value.decode("utf-8", "surrogateescape"))

@@ -78,7 +78,7 @@ def _hash_value(value: Value) -> int:
     if isinstance(value, bool):
         return TRUE if value else FALSE
     if isinstance(value, int):
-        return 1_000 * int(value) if isinstance(typed, Timestamp) else int(value)
+        return 1_000 * value if isinstance(typed, Timestamp) else value
     if isinstance(value, float):
         return int(hash_float(value))
     if isinstance(value, bytes):

@@ -117,9 +117,9 @@ def term(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return str(int(value))
+        return str(value)
     if isinstance(value, float):
-        return _float_term(float(value))
+        return _float_term(value)
     if isinstance(value, bytes):
         return _bytes_term(value)
     if isinstance(value, Decimal):

@@ -17,6 +17,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from warren.admin.http.failures import Outermost
+
 log = logging.getLogger("warren")
 
 HEAD_BYTES_MAX = 65_536
@@ -136,7 +138,7 @@ class HttpListener:
         """
         self._connections_max = connections_max
         self._config = Config(
-            application,
+            Outermost(application),
             loop="none",
             http="h11",
             ws="none",
@@ -153,7 +155,7 @@ class HttpListener:
         self._state = ServerState()
         self._servers: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
-        # What it would log, clients can cause as often as they like.
+        # What it would log, clients can cause as often as they like; errors `Outermost` logs.
         for name in ("uvicorn.error", "uvicorn.access"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
 

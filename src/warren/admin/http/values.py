@@ -79,5 +79,5 @@ def check_table(value: Any, depth: int = 0) -> None:
             check_table(item, depth + 1)
     elif value is None:
         raise bad_request("null_not_allowed")
-    elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+    elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
         raise bad_request("numbers of arguments have at most 64 bits")

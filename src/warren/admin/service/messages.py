@@ -66,7 +66,7 @@ class GivenProperties(msgspec.Struct, kw_only=True, frozen=True):
     reply_to: str | None = None
     expiration: str | None = None
     message_id: str | None = None
-    timestamp: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | None = None
+    timestamp: Annotated[int, Meta(ge=0)] | None = None
     type: str | None = None
     user_id: str | None = None
     app_id: str | None = None

@@ -220,7 +220,7 @@ class PublishDeadLetters(PublishLetters):
             if newest is None and death["queue"] == self._queue and death["reason"] == reason:
                 newest = dict(death)
                 count = death.get("count")
-                newest["count"] = 1 + (int(count) if isinstance(count, int) else 1)
+                newest["count"] = 1 + (count if isinstance(count, int) else 1)
             else:
                 others.append(death)
         if newest is None:

@@ -325,7 +325,7 @@ def _consume_arguments(queue: Queue, arguments: Table) -> int:
         reason = text_term(f"expected integer, got {type_name(priority)}")
         raise ChannelException(406, f"invalid arg 'x-priority' for {queue}: {reason}")
     assert isinstance(priority, int)
-    return int(priority)
+    return priority
 
 
 def _consume_replies(channel: Channel, method: spec.BasicConsume, tag: str) -> None:

@@ -29,7 +29,7 @@ Source: AMQP 0-9-1, 4.2.5.5, with RabbitMQ's errata for the type letters.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from librt.strings import (
     BytesWriter,
@@ -99,6 +99,22 @@ Value: TypeAlias = (
     "bool | int | float | str | bytes | Decimal | list[Value] | dict[str, Value] | None"
 )
 Table: TypeAlias = dict[str, Value]
+
+
+def plain_int(value: Any) -> int:
+    """A number as Python's own `int`, whatever its width was.
+
+    The parameter is untyped, because compiled code takes what it knows as an `int` for converted
+    and leaves the conversion out: a number from 2**62, which has no short form there, would keep
+    its class, and encoders refuse that.
+    """
+    return int(value)
+
+
+def plain_float(value: Any) -> float:
+    """A number as Python's own `float`, as `plain_int`."""
+    return float(value)
+
 
 _SINGLE_MAX: Final = 3.4028234663852886e38
 _INFINITY: Final = float("inf")
