@@ -563,6 +563,7 @@ def test_a_client_goes_before_it_is_told() -> None:
     client = ready_again(2 * CHUNK_PIECES)
     client.send(spec.TableStatus(queue="q", group="g"))
     client.exchange()
+    client.pair.a.node.turn()
     assert client.pair.a.node._works
     client.vanish()
     client.pair.settle()
@@ -585,6 +586,7 @@ def test_checkouts_are_told_over_many_turns() -> None:
     seen = len(client.methods)
     client.send(spec.TableCheckouts(queue="q", group="g", after=1, up_to=4))
     client.exchange()
+    pair.a.node.turn()
     assert pair.a.node._works
     other.send(spec.TableSettle(queue="q", group="g", epoch=1, up_to=5))
     within(pair, 5, lambda: not pair.a.queue("q").fifo.groups["g"].open)

@@ -20,7 +20,7 @@ def restored(pair: Pair) -> None:
     pair.settle(20)
     pair.a.kill()
     pair.a.start()
-    pair.until(lambda: pair.a.node.ready and pair.a.knows("q") and pair.a.queue("q").is_current())
+    pair.until(lambda: pair.a.node.ready and pair.a.knows("q") and pair.a.queue("q").log_ms() > 0)
 
 
 def follower_behind(pair: Pair) -> Client:

@@ -278,9 +278,12 @@ class ClassicQueue(TableQueue, GroupOwner):
         """No other node has messages for it."""
         return True
 
-    def is_current(self) -> bool:
-        """Whether all that was published is there; what was gathered is, once it is sealed."""
-        return self._pending == 0
+    def when_current(self, waiter: PendingReply) -> None:
+        """Answer at once if all that was published is there, else when what was gathered is."""
+        if self._pending == 0:
+            waiter.succeeded(Reply())
+        else:
+            self.catch_up(waiter)
 
     def safe_messages(self) -> i64:
         """After a crash, numbers of messages that were not on the disk are given once more."""

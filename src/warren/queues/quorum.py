@@ -67,6 +67,7 @@ from warren.queues.restoring import Restoring, StateRuns
 from warren.queues.session_queue import SessionQueue
 from warren.queues.settings import LoggedSettings
 from warren.queues.silences import Silences
+from warren.queues.waiting import Confirming
 from warren.replication.machine import Machine
 
 if TYPE_CHECKING:
@@ -110,8 +111,6 @@ class QuorumQueue(SessionQueue, Machine):
         self.silences: Silences = Silences()
         self.admission: Admission = Admission()
         self.forwarding: Forwarding | None = None
-        self._led: bool = False
-        """Whether this node, if it leads, has all that was there when it began to."""
         self._starving: bool = False
         """Whether the commands gathered settle something for a consumer with little credit."""
         self._awaited: bool = False
@@ -142,7 +141,6 @@ class QuorumQueue(SessionQueue, Machine):
         self.minding.going_on = False
         self.settings.catch_up(self)
         self.minding.anew()
-        self._led = True
         self.silences.anew()
         if self.fifo.suspects:
             self.host.queue_later(self, USE_MS)
@@ -156,7 +154,7 @@ class QuorumQueue(SessionQueue, Machine):
 
     def set_feed(self, feed: QueueFeed | None) -> None:
         """Have the leader tell what becomes of messages, once it has all that there was before."""
-        if self.is_current():
+        if self.proposer().leads_fully():
             super().set_feed(feed)
         else:
             self.feed = feed
@@ -164,7 +162,7 @@ class QuorumQueue(SessionQueue, Machine):
 
     def _mind_feed(self) -> None:
         """An entry is about to be applied: one member tells of it, the leader."""
-        self.fifo.feed = self.feed if self.is_current() else None
+        self.fifo.feed = self.feed if self.proposer().leads_fully() else None
 
     def tables_came(self) -> None:
         """A leader says what policies want otherwise, by tables that are new enough now."""
@@ -687,7 +685,7 @@ class QuorumQueue(SessionQueue, Machine):
 
     def forwards(self) -> bool:
         """Whether this node is the one that sees to the dead letters which the queue keeps."""
-        return self.is_current() and not self.deleted
+        return not self.deleted and self.proposer().leads_fully()
 
     def forwarded(self, first: i64, last: i64) -> None:
         """Dead letters are where they belong, from one death to another."""
@@ -718,8 +716,8 @@ class QuorumQueue(SessionQueue, Machine):
             self.minding.forget_leases()
             self.settings.unsaid = False
             return
-        if self.settings.unsaid:
-            self.elected()
+        if self.settings.unsaid and self.proposer().leads_fully():
+            self.settings.catch_up(self)
         self.minding.mind_leases(self, now_ms)
         self.minding.keep_going(self)
 
@@ -751,11 +749,16 @@ class QuorumQueue(SessionQueue, Machine):
         """Whether the machine here hears of what comes about."""
         return self.proposer().fed()
 
-    def is_current(self) -> bool:
-        """Whether the machine here has all that anybody was told of: a leader's has."""
-        if not self.proposer().leads():
-            self._led = False
-        return self._led
+    def when_current(self, waiter: PendingReply) -> None:
+        """Have a leader ask whether it leads still; what is said elsewhere goes through the log.
+
+        So does what is said while the machine is ahead of the disk: it waits at a question.
+        """
+        group = self.proposer()
+        if group.leads_fully() and self._left.size() == 0:
+            group.confirm_lead(Confirming(self, waiter))
+        else:
+            self.catch_up(waiter)
 
     def count(self, waiter: PendingReply) -> None:
         """Count what is here; where nothing is heard of the queue, ask for it first."""

@@ -35,8 +35,8 @@ class TableQueue(LoggedQueue):
         """Whether what is not found in the log here is gone, and not only on its way."""
 
     @abstractmethod
-    def is_current(self) -> bool:
-        """Whether the machine here has all that anybody was told of."""
+    def when_current(self, waiter: PendingReply) -> None:
+        """Answer when the machine here has all that anybody was told of before."""
 
     # Rows.
 

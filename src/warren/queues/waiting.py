@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
-from warren.pending import PendingReply, Result
-from warren.queues.fifo.effects import PurgeReply
+from warren.pending import PendingAnswer, PendingReply, Result
+from warren.queues.fifo.effects import PurgeReply, Reply
 
 if TYPE_CHECKING:
     from warren.queues.quorum import QuorumQueue
@@ -56,6 +56,29 @@ class Purge(PassedOn):
             self.waiter.missed()
         else:
             self.waiter.succeeded(PurgeReply(count))
+
+
+@final
+class Confirming(PendingAnswer):
+    """Waits until a majority has said that it follows this node, for who wants to be shown a queue.
+
+    Where another node leads by now, the log has to say what there is.
+    """
+
+    def __init__(self, queue: QuorumQueue, waiter: PendingReply) -> None:
+        self._queue: QuorumQueue = queue
+        self._waiter: PendingReply = waiter
+
+    def succeeded(self, result: Result) -> None:
+        """It does."""
+        self._waiter.succeeded(Reply())
+
+    def abandoned(self) -> None:
+        """It does not, or the queue is gone."""
+        if self._queue.deleted:
+            self._waiter.abandoned()
+        else:
+            self._queue.catch_up(self._waiter)
 
 
 class Applied(PendingReply):

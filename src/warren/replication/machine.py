@@ -10,6 +10,7 @@ from mypy_extensions import i64, trait
 
 from warren.log.batch import Batch
 from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
+from warren.pending import PendingAnswer
 from warren.ports import NoWork, Work
 
 
@@ -264,6 +265,18 @@ class Proposer:
     @abstractmethod
     def leads(self) -> bool:
         """Whether this node is where the group's decisions are made."""
+
+    @abstractmethod
+    def leads_fully(self) -> bool:
+        """Whether it is, and the machine here has all that earlier leaders committed."""
+
+    def confirm_lead(self, waiter: PendingAnswer) -> None:
+        """Tell when a majority has said, from now on, that it follows this leader (R-10).
+
+        By then the machine here has all that was committed when it was asked. `abandoned` says that
+        it does not lead.
+        """
+        waiter.abandoned()
 
     @abstractmethod
     def stamp_ms(self) -> i64:

@@ -158,6 +158,8 @@ class Member(Proposer, GroupOwner):
         """Who waits for a majority to say that it follows this leader still."""
         self._confirmed: i64 = 0
         """How often that was asked."""
+        self._reads: list[tuple[int, PendingAnswer]] = []
+        """Who was told so by a majority, and by which entry: the machine does not have it yet."""
         self.client_sessions = ClientSessions()
         self.snapshots = Snapshots(recovered.snapshot_payload)
         self.feeding = Feeding()
@@ -473,6 +475,8 @@ class Member(Proposer, GroupOwner):
                 self._carry_out(effect)
             if news and not raft.effects:
                 raft.flush(self.host.monotonic_ms())
+        if self._reads:
+            self._answer_reads()
         if self.observing.watchers:
             self.observing.feed(self)
         if self._entries.size() > self._ahead:
@@ -532,7 +536,7 @@ class Member(Proposer, GroupOwner):
         elif isinstance(effect, ReadReady):
             waiter = self._confirmed_waiter(effect.context)
             if waiter is not None:
-                waiter.succeeded(DONE)
+                self._reads.append((int(effect.index), waiter))
         elif isinstance(effect, ReadRefused):
             waiter = self._confirmed_waiter(effect.context)
             if waiter is not None:
@@ -562,10 +566,7 @@ class Member(Proposer, GroupOwner):
         self.host.appended(True)
 
     def confirm_lead(self, waiter: PendingAnswer) -> None:
-        """Tell when a majority has said, from now on, that it follows this leader (R-10).
-
-        `abandoned` says that it does not lead.
-        """
+        """Ask for a round of Raft's, which is told of when the machine is as far."""
         self._confirmed += 1
         if self._confirming is None:
             self._confirming = {}
@@ -575,12 +576,22 @@ class Member(Proposer, GroupOwner):
 
     def _give_up_confirming(self) -> None:
         """There will be no answer any more."""
+        reads = self._reads
+        self._reads = []
+        for _, waiter in reads:
+            waiter.abandoned()
         waiters = self._confirming
         if waiters is None:
             return
         self._confirming = None
         for waiter in waiters.values():
             waiter.abandoned()
+
+    def _answer_reads(self) -> None:
+        """Tell those whose entry the machine has; they were asked for in the order of the log."""
+        while self._reads and i64(self._reads[0][0]) <= self.applied_index:
+            _, waiter = self._reads.pop(0)
+            waiter.succeeded(DONE)
 
     def _confirmed_waiter(self, context: i64) -> PendingAnswer | None:
         """Who asked whether a majority follows, and is about to hear."""
@@ -597,6 +608,14 @@ class Member(Proposer, GroupOwner):
     def leads(self) -> bool:
         """Whether this member leads."""
         return self.raft.is_leader
+
+    def leads_fully(self) -> bool:
+        """Whether it leads, and the machine has the first entry of its term and all before that.
+
+        Asked of Raft and not noted: who leads again is as new to the office as any other.
+        """
+        raft = self.raft
+        return raft.is_leader and self.applied_index >= raft.state.first_of_term
 
     def committed(self, index: i64) -> None:
         """All entries up to `index` are committed: let the machine have them."""
@@ -621,6 +640,8 @@ class Member(Proposer, GroupOwner):
         if self.lot > 0 and self.machine.unfinished():
             self.machine.apply_rest()
         self._apply()
+        if self._reads:
+            self._answer_reads()
         if self.observing.watchers:
             self.observing.feed(self)
 

@@ -289,6 +289,10 @@ class Observer(Proposer, MessageSource):
         """Say that this leads nothing: it is no member."""
         return False
 
+    def leads_fully(self) -> bool:
+        """Say the same: it is no member."""
+        return False
+
     def stamp_ms(self) -> i64:
         """Only a leader knows the time."""
         return 0

@@ -67,7 +67,14 @@ NUMBER_MAX: Final = 1 << 62
 """More than any number in a queue. The wire has 64 bits without a sign, the machine 64 with one."""
 
 
-_SHOWN: Final = (spec.TableGroups, spec.TableHeld, spec.TableBacklog, spec.TableMessages)
+_SHOWN: Final = (
+    spec.TableStatus,
+    spec.TableCheckouts,
+    spec.TableGroups,
+    spec.TableHeld,
+    spec.TableBacklog,
+    spec.TableMessages,
+)
 """Methods that tell of a queue or its groups, and change nothing."""
 
 
@@ -91,24 +98,9 @@ def handle(channel: Channel, method: spec.Method) -> None:
         else:
             # Another node may have told of rows that this one has yet to hear of.
             queue.catch_up(_wait(channel, queue, method))
-    elif isinstance(method, spec.TableStatus):
-        queue = _queue(channel, method.queue)
-        if queue.is_current():
-            _status(channel, queue, method)
-        else:
-            queue.catch_up(_wait(channel, queue, method))
-    elif isinstance(method, spec.TableCheckouts):
-        queue = _queue(channel, method.queue)
-        if queue.is_current():
-            _checkouts(channel, queue, method)
-        else:
-            queue.catch_up(_wait(channel, queue, method))
     elif isinstance(method, _SHOWN):
         queue = _queue(channel, method.queue)
-        if queue.is_current():
-            _show(channel, queue, method)
-        else:
-            queue.catch_up(_wait(channel, queue, method))
+        queue.when_current(_wait(channel, queue, method))
     elif isinstance(method, spec.TableQueues):
         names = NamesAnswer(channel, TableNames(channel.vhost), method.known)
         if not names.go_on():
@@ -217,10 +209,6 @@ def answer(channel: Channel, request: spec.Method, reply: Reply, pending: Pendin
     assert queue is not None, "the queue was asked as a table"
     if isinstance(request, spec.TableRead):
         _read(channel, queue, request)
-    elif isinstance(request, spec.TableStatus):
-        _status(channel, queue, request)
-    elif isinstance(request, spec.TableCheckouts):
-        _checkouts(channel, queue, request)
     elif isinstance(request, _SHOWN):
         _show(channel, queue, request)
     elif isinstance(request, spec.TableAcquire):
@@ -366,25 +354,15 @@ def _wait(channel: Channel, queue: TableQueue, method: spec.Method) -> Pending:
     return pending
 
 
-def _status(channel: Channel, queue: TableQueue, method: spec.TableStatus) -> None:
-    status = StatusAnswer(channel, queue, method.group)
-    if not status.go_on():
-        channel.wait(method)
-        channel.connection.broker.do_in_parts(status)
-
-
-def _checkouts(channel: Channel, queue: TableQueue, method: spec.TableCheckouts) -> None:
-    checkouts = queue.leases(method.group, bounded(method.after), bounded(method.up_to))
-    listing = Listing(channel, checkouts, queue.part_runs())
-    if not listing.go_on():
-        channel.wait(method)
-        channel.connection.broker.do_in_parts(listing)
-
-
 def _show(channel: Channel, queue: TableQueue, method: spec.Method) -> None:
     """Answer a method that tells of a queue or its groups as they are here."""
     answer: PartedAnswer
-    if isinstance(method, spec.TableGroups):
+    if isinstance(method, spec.TableStatus):
+        answer = StatusAnswer(channel, queue, method.group)
+    elif isinstance(method, spec.TableCheckouts):
+        checkouts = queue.leases(method.group, bounded(method.after), bounded(method.up_to))
+        answer = Listing(channel, checkouts, queue.part_runs())
+    elif isinstance(method, spec.TableGroups):
         answer = GroupsAnswer(channel, queue)
     elif isinstance(method, spec.TableHeld):
         answer = HeldAnswer(channel, queue, method.group)
