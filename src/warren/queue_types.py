@@ -361,6 +361,14 @@ def find(name: str) -> QueueType | None:
     return TYPES.get(name)
 
 
+def find_by_any_name(name: str) -> QueueType | None:
+    """The same where RabbitMQ takes the names of its modules, too: as the default of a vhost."""
+    for each in TYPES.values():
+        if name in (each.name, each.module):
+            return each
+    return None
+
+
 def type_of(name: str) -> QueueType:
     """The type of a queue that exists, or is about to.
 

@@ -384,3 +384,249 @@ def test_deep_arguments_are_refused(pair: Pair) -> None:
     with pytest.raises(Refusal) as refused:
         imported(pair, {"queues": [queue]})
     assert refused.value.kind == PRECONDITION_FAILED and "nested too deeply" in refused.value.text
+
+
+HASH = "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"
+
+
+def test_server_named_queues_are_left_out_and_all_else_is_made(pair: Pair) -> None:
+    """RabbitMQ 4.3 makes all but them; its own export has their bindings, which go with them."""
+    named = {"name": "amq.gen-ocgMAGymvlpq7QrHjRciaQ", "vhost": "/", "durable": False}
+    to_orders = {"source": "amq.topic", "vhost": "/", "destination": "orders", "routing_key": "o"}
+    done = imported(
+        pair,
+        {
+            "queues": [
+                {**named, "arguments": {"x-queue-type": "classic"}},
+                {"name": "orders", "vhost": "/"},
+                {"name": "mqtt-subscription-aqos0", "vhost": "/", "type": "rabbit_mqtt_qos0_queue"},
+            ],
+            "bindings": [{**to_orders, "destination": named["name"]}, to_orders],
+        },
+    )
+    assert done.skipped == [
+        f"queue '{named['name']}' in vhost '/': "
+        "the broker alone gives names that begin with 'amq.'",
+        "queue 'mqtt-subscription-aqos0' in vhost '/': queues of type 'rabbit_mqtt_qos0_queue' "
+        "are not here",
+        f"binding of exchange 'amq.topic' in vhost '/': queue '{named['name']}' was left out",
+    ]
+    tables = service_of(pair).machine.vhosts["/"]
+    assert list(tables.queues) == ["orders"]
+    (binding,) = tables.exchanges["amq.topic"].bound.values()
+    assert binding.destination == "orders"
+
+
+def test_all_that_is_wrong_is_said_and_all_else_is_made(pair: Pair) -> None:
+    given: dict[str, Any] = {
+        "queues": [
+            {"name": "a", "vhost": "/", "arguments": {"x-max-length": "many"}},
+            {"name": "b", "vhost": "none"},
+            {"name": "c", "vhost": "/"},
+        ],
+        "exchanges": [{"name": "e", "vhost": "/", "type": "none"}],
+        "bindings": [{"source": "amq.topic", "vhost": "/", "destination": "c"}],
+    }
+    with pytest.raises(Refusal) as refused:
+        imported(pair, given)
+    said = refused.value.text.split("; ")
+    assert [text.partition(":")[0] for text in said] == [
+        "exchange 'e' in vhost '/'",
+        "queue 'a' in vhost '/'",
+        "queue 'b' in vhost 'none'",
+    ]
+    tables = service_of(pair).machine.vhosts["/"]
+    assert list(tables.queues) == ["c"]
+    assert len(tables.exchanges["amq.topic"].bound) == 1
+
+
+def test_no_queue_is_made_before_what_says_what_it_is(pair: Pair) -> None:
+    """Its policy could not be set, and it would stay without: it is only looked at."""
+    policy = {"vhost": "/", "name": "p", "pattern": "(", "definition": {"max-length": 1}}
+    good, bad = {"name": "q", "vhost": "/"}, {"name": "r", "vhost": "/"}
+    given: dict[str, Any] = {
+        "parameters": [{"component": "policy", "vhost": "/", "name": "limit", "value": policy}],
+        "policies": [policy],
+        "queues": [good, {**bad, "arguments": {"x-expires": -1}}],
+        "exchanges": [{"name": "e", "vhost": "/", "type": "none"}],
+    }
+    with pytest.raises(Refusal) as refused:
+        imported(pair, given)
+    said = refused.value.text.split("; ")
+    assert said[0] == ("parameter 'limit' in vhost '/': policies may not be set using this method")
+    assert [text.partition(":")[0] for text in said[1:]] == [
+        "policy 'p' in vhost '/'",
+        "exchange 'e' in vhost '/'",
+        "queue 'r' in vhost '/'",
+    ]
+    assert not service_of(pair).machine.vhosts["/"].queues
+
+
+def test_faults_of_shape_are_all_said_and_change_nothing(pair: Pair) -> None:
+    given = {
+        "vhosts": [{"name": "v"}, {"name": 5}, "text"],
+        "users": {},
+        "queues": [{"name": "q", "durable": "yes"}],
+    }
+    with pytest.raises(Refusal) as refused:
+        imported(pair, given)
+    assert refused.value.text.split("; ") == [
+        "users of the definitions: a list is expected",
+        "vhosts of the definitions: Expected `str`, got `int` - at `$[1].name`",
+        "vhosts of the definitions: Expected `object`, got `str` - at `$[2]`",
+        "queues of the definitions: Expected `bool`, got `str` - at `$[0].durable`",
+    ]
+    assert "v" not in service_of(pair).machine.vhosts
+
+
+def test_what_is_said_of_what_is_wrong_is_bounded(pair: Pair) -> None:
+    rows = [{"name": "n" * 100_000, "vhost": "v" * 100_000} for _ in range(200)]
+    with pytest.raises(Refusal) as refused:
+        imported(pair, {"queues": rows})
+    assert refused.value.text.endswith("; and 180 more that cannot be")
+    assert len(refused.value.text) < 25_000
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("rabbit_quorum_queue", "quorum"),
+        ("rabbit_classic_queue", "classic"),
+        ("quorum", "quorum"),
+        ("undefined", ""),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_the_type_of_a_vhosts_queues_may_be_a_module_of_rabbitmq(
+    pair: Pair, said: str | None, kind: str
+) -> None:
+    for _ in range(2):
+        imported(pair, {"vhosts": [{"name": "v", "metadata": {"default_queue_type": said}}]})
+        assert service_of(pair).machine.vhosts["v"].default_queue_type == kind
+    if kind:
+        imported(pair, {"queues": [{"name": "q", "vhost": "v"}]})
+        assert service_of(pair).machine.vhosts["v"].queues["q"].kind == kind
+
+
+@pytest.mark.parametrize(
+    ("version", "scheme"),
+    [
+        ({"rabbit_version": "3.5.7"}, "rabbit_password_hashing_md5"),
+        ({"rabbitmq_version": "3.0.0"}, "rabbit_password_hashing_md5"),
+        ({"rabbit_version": "3.6.0"}, "rabbit_password_hashing_sha256"),
+        ({"rabbit_version": "4.3.6", "rabbitmq_version": 5}, "rabbit_password_hashing_sha256"),
+        ({}, "rabbit_password_hashing_sha256"),
+    ],
+)
+def test_hashes_are_those_of_the_release_that_wrote_them(
+    pair: Pair, version: dict[str, Any], scheme: str
+) -> None:
+    imported(pair, {**version, "users": [{"name": "u", "password_hash": HASH, "tags": "a,b"}]})
+    user = service_of(pair).machine.users["u"]
+    assert (user.hash_scheme, user.tags) == (scheme, ["a", "b"])
+
+
+def test_users_as_releases_have_written_them(pair: Pair) -> None:
+    """Limits that are not named stay, as with RabbitMQ; rights beside a name are of new users."""
+    everything = {"configure": "^a", "write": "^b", "read": "^c"}
+    row = {"name": "u", "password_hash": HASH, "limits": {"max-connections": 5}}
+    user = {**row, "administrator": True, "permissions": {"/": everything}}
+    imported(pair, {"users": [user]})
+    machine = service_of(pair).machine
+    assert machine.users["u"].tags == ["administrator"]
+    assert machine.vhosts["/"].permissions["u"].write == "^b"
+    for limits, left in (
+        (None, {"max-connections": 5}),
+        ({}, {"max-connections": 5}),
+        ({"max-channels": 7}, {"max-connections": 5, "max-channels": 7}),
+    ):
+        said = {} if limits is None else {"limits": limits}
+        imported(pair, {"users": [{"name": "u", "password_hash": HASH, "tags": [], **said}]})
+        assert machine.users["u"].limits == left
+
+
+@pytest.mark.parametrize(
+    ("user", "text"),
+    [
+        ({"password_hash": HASH}, "tags_not_present"),
+        (
+            {"password": "p", "password_hash": "", "tags": ""},
+            "both password and password_hash are provided",
+        ),
+    ],
+)
+def test_users_that_rabbitmq_takes_for_a_mistake(
+    pair: Pair, user: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(Refusal) as refused:
+        imported(pair, {"users": [{"name": "u", **user}]})
+    assert refused.value.text == f"user 'u': {text}"
+
+
+def test_a_vhost_is_traced_where_definitions_say_so(pair: Pair) -> None:
+    tracers = service_of(pair).node.vhosts
+    for on in (True, False):
+        imported(pair, {"vhosts": [{"name": "v", "tracing": on}]})
+        assert tracers.tracer_of("v").on is on
+
+
+def test_definitions_of_one_vhost_say_nothing_of_what_is_of_none(pair: Pair) -> None:
+    """RabbitMQ passes it over, and has all else in that vhost, whatever it says of its own."""
+    imported(pair, {"vhosts": [{"name": "v"}, {"name": "w"}]})
+    imported(
+        pair,
+        {
+            "users": [{"name": "u", "password": "p", "tags": "administrator"}],
+            "vhosts": [{"name": "x"}],
+            "permissions": [
+                {"user": "guest", "vhost": "v", "configure": "", "write": "", "read": ""}
+            ],
+            "global_parameters": [{"name": "g", "value": 1}],
+            "queues": [{"name": "q", "vhost": "w"}],
+            "policies": [
+                {"name": "p", "vhost": "w", "pattern": "", "definition": {"max-length": 1}}
+            ],
+        },
+        "v",
+    )
+    machine = service_of(pair).machine
+    assert "u" not in machine.users and "x" not in machine.vhosts
+    assert not machine.vhosts["v"].permissions and ("", "", "g") not in machine.parameters
+    assert list(machine.vhosts["v"].queues) == ["q"] and not machine.vhosts["w"].queues
+    assert list(machine.vhosts["v"].policies) == ["p"]
+
+
+def test_an_export_has_what_can_be_made_again(pair: Pair) -> None:
+    """Transient exchanges and queues and their bindings, as RabbitMQ's; no internal exchanges.
+
+    What leads from or to those is left out, too, so that an export can always be imported.
+    """
+    ends = [(source, target) for source in ("t", "i", "amq.topic") for target in ("t", "d")]
+    imported(
+        pair,
+        {
+            "vhosts": [{"name": "v"}],
+            "exchanges": [
+                {"name": "t", "vhost": "v", "type": "topic", "durable": False},
+                {"name": "i", "vhost": "v", "type": "topic", "internal": True},
+            ],
+            "queues": [
+                {"name": "t", "vhost": "v", "durable": False},
+                {"name": "d", "vhost": "v"},
+            ],
+            "bindings": [
+                *({"source": source, "vhost": "v", "destination": to} for source, to in ends),
+                {"source": "t", "vhost": "v", "destination": "i", "destination_type": "exchange"},
+            ],
+        },
+    )
+    found = exported(pair, "v")
+    assert [(row["name"], row["durable"]) for row in found["queues"]] == [("t", False), ("d", True)]
+    assert [(row["name"], row["durable"]) for row in found["exchanges"]] == [("t", False)]
+    assert {(row["source"], row["destination"]) for row in found["bindings"]} == {
+        (source, target) for source, target in ends if source != "i"
+    }
+    imported(pair, {"vhosts": [{"name": "w"}]})
+    assert imported(pair, found, "w").skipped == []
+    assert exported(pair, "w") == found

@@ -32,7 +32,10 @@ class Process(Host):
     ("name", "arguments"),
     [
         ("import_definitions", {"definitions": {"vhosts": [{"name": BAD}]}}),
-        ("import_definitions", {"definitions": {"users": [{"name": BAD, "password": "p"}]}}),
+        (
+            "import_definitions",
+            {"definitions": {"users": [{"name": BAD, "password": "p", "tags": ""}]}},
+        ),
         (
             "import_definitions",
             {

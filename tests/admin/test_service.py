@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
@@ -411,9 +412,13 @@ def check_further(given: dict[str, Any]) -> None:
     """What the operations beside those of users and rights answered."""
     (limits,) = given["list_parameters"]
     assert limits.cells() == {"vhost": "v", **LIMITS, "value": {"max-queues": 9}}
-    assert [row.cells() for row in given["list_global_parameters"]] == [
-        {"name": "colour", "value": "blue"}
-    ]
+    tags, colour, identity = [row.cells() for row in given["list_global_parameters"]]
+    assert (tags, colour) == (
+        {"name": "cluster_tags", "value": []},
+        {"name": "colour", "value": "blue"},
+    )
+    assert identity["name"] == "internal_cluster_id"
+    assert re.fullmatch(r"rabbitmq-cluster-id-[\w-]{22}", identity["value"])
     assert [row.type for row in given["list_exchanges"] if row.name == "e"] == ["topic"]
     assert [(row.source_name, row.routing_key) for row in given["list_bindings"]] == [
         ("", "q"),

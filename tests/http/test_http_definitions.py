@@ -10,12 +10,15 @@ import pytest
 from tests.admin.host import answered, service_of
 from tests.node.pair import Pair
 from warren.admin.http.answers import HttpAnswer
-from warren.admin.http.asked import HttpRequest
+from warren.admin.http.asked import Handler, HttpRequest
 from warren.admin.http.errors import Problem
 from warren.admin.http.resources import definitions
 from warren.admin.service.caller import LOCAL, Caller, NotAuthorised
-from warren.admin.service.definitions import KINDS, Given
+from warren.admin.service.definition_items import KINDS, SHAPES
 
+FORM = "multipart/form-data; boundary=xx"
+FORM_QUOTED = 'Multipart/Form-Data; charset=utf-8; boundary="xx"'
+HASH = "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"
 MANAGER = Caller("m", frozenset({"management"}))
 
 
@@ -24,8 +27,15 @@ def pair() -> Pair:
     return Pair(alone=True)
 
 
-def loaded(pair: Pair, body: bytes, caller: Caller = LOCAL, vhost: str = "") -> HttpAnswer:
-    request = HttpRequest(service_of(pair), caller, {"vhost": vhost}, {}, {}, body)
+def loaded(
+    pair: Pair,
+    body: bytes,
+    caller: Caller = LOCAL,
+    vhost: str = "",
+    content_type: str = "application/json",
+) -> HttpAnswer:
+    headers = {"content-type": content_type}
+    request = HttpRequest(service_of(pair), caller, {"vhost": vhost}, {}, headers, body)
 
     async def ask() -> HttpAnswer:
         return await (definitions.load_vhost if vhost else definitions.load)(request)
@@ -60,7 +70,7 @@ def test_what_is_no_kind_of_things_is_passed_over(pair: Pair) -> None:
 
 
 def test_all_kinds_are_read() -> None:
-    assert set(Given({}, "").counts()) == set(KINDS)
+    assert set(SHAPES) == set(KINDS)
 
 
 def test_who_imports_a_new_vhost_may_do_everything_in_it(pair: Pair) -> None:
@@ -80,3 +90,101 @@ def test_who_imports_a_new_vhost_may_do_everything_in_it(pair: Pair) -> None:
     assert shown == {
         "/": ("", "^r"), "new": (".*", ".*"), "said": ("", "^r"), "of a command": None,
     }  # fmt: skip
+
+
+def form(name: str, content: bytes) -> bytes:
+    """A form with one file, as `curl -F` sends it."""
+    head = f'Content-Disposition: form-data; name="{name}"; filename="d.json"\r\n'
+    return b"".join(
+        [
+            b"--xx\r\n",
+            head.encode(),
+            b"Content-Type: application/octet-stream\r\n\r\n",
+            content,
+            b"\r\n--xx--\r\n",
+        ]
+    )
+
+
+TWENTY = form("a", b"").replace(b"xx--", b"xx") * 20
+
+
+@pytest.mark.parametrize("content_type", ["multipart/form-data; boundary=xx", FORM_QUOTED])
+def test_a_file_of_a_form_is_imported(pair: Pair, content_type: str) -> None:
+    body = form("file", b'{"vhosts": [{"name": "v"}]}')
+    assert loaded(pair, body, content_type=content_type).status == 204
+    assert "v" in service_of(pair).machine.vhosts
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "reason"),
+    [
+        (form("other", b"{}"), FORM, "the form has no part 'file' with definitions"),
+        (form("file", b"{"), FORM, "failed_to_parse_json"),
+        (b"{}", FORM, "the form has no part 'file' with definitions"),
+        (b"{}", "multipart/form-data", "the form has too many parts, or is broken"),
+        (TWENTY, FORM, "the form has too many parts, or is broken"),
+    ],
+)
+def test_forms_without_definitions_are_refused(
+    pair: Pair, body: bytes, content_type: str, reason: str
+) -> None:
+    with pytest.raises(Problem) as wrong:
+        loaded(pair, body, content_type=content_type)
+    assert (wrong.value.answer.status, wrong.value.answer.body["reason"]) == (400, reason)
+
+
+def test_a_mark_of_byte_order_is_passed_over(pair: Pair) -> None:
+    assert loaded(pair, b'\xef\xbb\xbf{"vhosts": [{"name": "v"}]}').status == 204
+    assert "v" in service_of(pair).machine.vhosts
+    assert loaded(pair, b"\xef\xbb\xbf").status == 204
+
+
+def test_a_vhost_that_is_not_there_is_not_found(pair: Pair) -> None:
+    with pytest.raises(Problem) as wrong:
+        loaded(pair, b"{}", vhost="none")
+    assert wrong.value.answer.status == 404
+    assert wrong.value.answer.body == {"error": "not_found", "reason": "vhost_not_found"}
+
+
+def test_the_release_that_wrote_definitions_is_read(pair: Pair) -> None:
+    """It says how hashes were made that say nothing themselves."""
+    user = {"name": "u", "password_hash": HASH, "tags": []}
+    loaded(pair, json.dumps({"rabbit_version": "3.5.0", "users": [user]}).encode())
+    assert service_of(pair).machine.users["u"].hash_scheme == "rabbit_password_hashing_md5"
+
+
+def test_what_an_import_leaves_out_is_in_the_log(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {"queues": [{"name": "amq.gen-x", "vhost": "/"}]}
+    assert loaded(pair, json.dumps(given).encode()).status == 204
+    assert "left out: queue 'amq.gen-x' in vhost '/'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("x.json", "attachment; filename=x.json"),
+        ("rabbit_h-2026.json", "attachment; filename=rabbit_h-2026.json"),
+        ("a b", None),
+        ("", None),
+        ('"x', None),
+        ("a\r\nset-cookie: b", None),
+    ],
+)
+@pytest.mark.parametrize("handler", [definitions.export, definitions.export_vhost])
+def test_an_export_is_saved_as_a_file(
+    pair: Pair, name: str, header: str | None, handler: Handler
+) -> None:
+    request = HttpRequest(service_of(pair), LOCAL, {"vhost": "/"}, {"download": name}, {}, b"")
+
+    async def ask() -> HttpAnswer:
+        return await handler(request)
+
+    if header is None:
+        with pytest.raises(Problem) as wrong:
+            answered(pair, ask)
+        assert wrong.value.answer.status == 400
+    else:
+        assert answered(pair, ask).headers["content-disposition"] == header

@@ -54,7 +54,7 @@ from warren.metadata.patterns import PatternError, new_pattern
 from warren.metadata.policy_keys import json_term
 from warren.metadata.tables import VhostRecord
 from warren.metadata.vhosts import DEFAULT_QUEUE_TYPE, DESCRIPTION, PROTECTED, TAGS
-from warren.queue_types import TYPES, find
+from warren.queue_types import TYPES, find, find_by_any_name
 
 ALL_LIMITS: Final = "all"
 OF_USERS: Final = "user-limits"
@@ -191,10 +191,11 @@ def check_add_vhost(
         Refusal: It cannot be called so, or a property is wrong.
     """
     _check_name("vhost", name)
-    check_properties(properties)
+    known = _by_names(properties)
+    check_properties(known)
     if name in machine.vhosts:
         return None
-    return SetVhost(name, True, properties) if properties else DeclareVhost(name)
+    return SetVhost(name, True, known) if known else DeclareVhost(name)
 
 
 def check_update_vhost(machine: MetadataMachine, name: str, properties: dict[str, Any]) -> SetVhost:
@@ -204,8 +205,9 @@ def check_update_vhost(machine: MetadataMachine, name: str, properties: dict[str
         Refusal: There is no such vhost, or a property is wrong.
     """
     check_vhost(machine, name)
-    check_properties(properties)
-    return SetVhost(name, False, properties)
+    known = _by_names(properties)
+    check_properties(known)
+    return SetVhost(name, False, known)
 
 
 def check_delete_vhost(machine: MetadataMachine, name: str) -> DeleteVhost:
@@ -244,6 +246,13 @@ def check_properties(properties: dict[str, Any]) -> None:
             fine = key == PROTECTED and isinstance(value, bool)
         if not fine:
             raise Refusal(PRECONDITION_FAILED, f"'{key}' of a vhost cannot be that")
+
+
+def _by_names(properties: dict[str, Any]) -> dict[str, Any]:
+    """Properties with the name of a type of queues in the place of that of RabbitMQ's module."""
+    named = properties.get(DEFAULT_QUEUE_TYPE)
+    kind = find_by_any_name(named) if isinstance(named, str) else None
+    return properties if kind is None else {**properties, DEFAULT_QUEUE_TYPE: kind.name}
 
 
 def _check_default_type(name: str) -> None:

@@ -22,6 +22,9 @@ Parameters: TypeAlias = dict[ParameterKey, bytes]
 
 CLUSTER_NAME: Final = "cluster_name"
 """The parameter of the whole cluster that names it."""
+CLUSTER_ID: Final = "internal_cluster_id"
+CLUSTER_TAGS: Final = "cluster_tags"
+"""Such that each cluster of RabbitMQ has from its beginning."""
 FEED: Final = "warren-feed"
 """The component of what says that a vhost has an events feed (`metadata.feeds`)."""
 VALUE_BYTES_MAX: Final = 65_536

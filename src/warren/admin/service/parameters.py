@@ -6,6 +6,7 @@ of RabbitMQ's plugins, such as shovels, are not here, and are refused in its wor
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from typing import Any
 
 import msgspec
@@ -18,12 +19,21 @@ from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.metadata.access_checks import check_vhost, check_vhost_limits
 from warren.metadata.commands import ClearParameter, SetVhostLimits
 from warren.metadata.feeds import FEED_NAME, check_feed_value
-from warren.metadata.parameters import CLUSTER_NAME, FEED, check_clear_global, check_set_global
+from warren.metadata.parameters import (
+    CLUSTER_ID,
+    CLUSTER_NAME,
+    CLUSTER_TAGS,
+    FEED,
+    check_clear_global,
+    check_set_global,
+)
 
 VHOST_LIMITS = "vhost-limits"
 LIMITS_NAME = "limits"
 """The name of the one parameter that RabbitMQ keeps the limits of a vhost in."""
+CLUSTER_ID_HEAD = "rabbitmq-cluster-id-"
 POLICIES = ("policy", "operator_policy")
+POLICIES_ELSEWHERE = "policies may not be set using this method"
 
 
 @operation(POLICYMAKER, of_vhost=True)
@@ -47,7 +57,7 @@ async def set_parameter(
     await service.catch_up()
     check_vhost(service.machine, vhost)
     if component in POLICIES:
-        raise Refusal(PRECONDITION_FAILED, "policies may not be set using this method")
+        raise Refusal(PRECONDITION_FAILED, POLICIES_ELSEWHERE)
     if component == FEED and name != FEED_NAME:
         raise Refusal(
             PRECONDITION_FAILED,
@@ -142,12 +152,20 @@ async def clear_global_parameter(service: AdminService, caller: Caller, *, name:
 
 @operation(POLICYMAKER)
 async def list_global_parameters(service: AdminService, caller: Caller) -> list[GlobalParameterRow]:
-    """List the runtime parameters of the whole cluster, by name."""
-    return [
-        GlobalParameterRow(name=name, value=msgspec.json.decode(value))
-        for (_, component, name), value in sorted(service.machine.parameters.items())
-        if not component
-    ]
+    """List the runtime parameters of the whole cluster, by name.
+
+    Two are there unless somebody set them: the tags of the cluster, and what it is told by.
+    """
+    values: dict[str, Any] = {CLUSTER_TAGS: [], CLUSTER_ID: internal_cluster_id(service)}
+    for (_, component, name), value in service.machine.parameters.items():
+        if not component:
+            values[name] = msgspec.json.decode(value)
+    return [GlobalParameterRow(name=name, value=values[name]) for name in sorted(values)]
+
+
+def internal_cluster_id(service: AdminService) -> str:
+    """What tells a cluster from all others, as RabbitMQ writes it."""
+    return CLUSTER_ID_HEAD + urlsafe_b64encode(service.machine.cluster_id).decode().rstrip("=")
 
 
 @operation()

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from warren.admin.http.authentication import MAY_MANAGE
 from warren.admin.http.bodies import Bodies, Body, ClientGone
 from warren.admin.http.errors import Problem
+from warren.admin.http.multipart import is_multipart
 from warren.admin.http.same_site import check_same_site, parsed_query
 from warren.admin.service.caller import NotAuthorised
 from warren.admin.service.logins import log_in
@@ -23,7 +24,7 @@ from warren.admin.service.service import AdminService
 from warren.admin.service.status import cluster_name
 from warren.admin.ui.asking import Download, PageRequest, Shown, WebPage, WentOn
 from warren.admin.ui.drawing import Drawing
-from warren.admin.ui.forms import MULTIPART, SentForm, read_form
+from warren.admin.ui.forms import SentForm, read_form
 from warren.admin.ui.moves import Moves
 from warren.admin.ui.names import unpacked
 from warren.admin.ui.pages.catalogue import AREAS, PAGES
@@ -293,7 +294,7 @@ class PageEndpoint:
         """Answer one request of someone who is logged in."""
         asked: PageRequest = scope["asked"]
         try:
-            has_file = headers_of(scope).get("content-type", "").startswith(MULTIPART)
+            has_file = is_multipart(headers_of(scope).get("content-type", ""))
             most = self._page.form_bytes_max(asked, has_file)
         except NotAuthorised as refusal:
             await self._pages.send_wrong(asked, Wrong(403, refusal.text), scope, send)

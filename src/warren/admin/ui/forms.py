@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
 
+from warren.admin.http.multipart import fields_of, is_multipart
 from warren.admin.ui.names import unpacked
 from warren.admin.ui.wrong import Wrong
 
 FIELDS_MAX: Final = 2_000
 AT_ONCE_BYTES: Final = 65_536
 """Larger forms are read on a thread."""
-MULTIPART: Final = "multipart/form-data"
-HEAD_BYTES_MAX: Final = 4_096
-BOUNDARY: Final = re.compile(r'(?i);\s*boundary=(?:"([^"\r\n]{1,70})"|([^\s;,"]{1,70}))')
-FIELD_NAME: Final = re.compile(
-    rb'(?im)^content-disposition:[ \t]*form-data[ \t]*;[ \t]*name="([^"\r\n]*)"'
-)
 STRING, NUMBER, BOOLEAN, LIST = "string", "number", "boolean", "list"
 TYPES: Final = ((STRING, "String"), (NUMBER, "Number"), (BOOLEAN, "Boolean"), (LIST, "List"))
 """The types that a value may be given."""
@@ -177,7 +171,7 @@ async def read_form(body: bytes, content_type: str) -> SentForm:
     Raises:
         Wrong: It is no form, or one with too many fields.
     """
-    reader = _multipart if content_type.startswith(MULTIPART) else _encoded
+    reader = _multipart if is_multipart(content_type) else _encoded
     try:
         if len(body) <= AT_ONCE_BYTES:
             return reader(body, content_type)
@@ -192,22 +186,6 @@ def _encoded(body: bytes, content_type: str) -> SentForm:
 
 
 def _multipart(body: bytes, content_type: str) -> SentForm:
-    """A form with a file, whose parts are one level deep; each byte is looked at a few times.
-
-    Source: RFC 7578.
-    """
-    boundary = BOUNDARY.search(content_type)
-    if boundary is None:
-        raise ValueError(content_type)
-    delimiter = b"\r\n--" + (boundary[1] or boundary[2]).encode("latin-1")
-    fields: list[tuple[str, str]] = []
-    for part in (b"\r\n" + body).split(delimiter, FIELDS_MAX + 2)[1:]:
-        if part.startswith(b"--"):
-            break
-        if len(fields) >= FIELDS_MAX:
-            raise ValueError("too many fields")
-        head, _, content = part.partition(b"\r\n\r\n")
-        name = FIELD_NAME.search(head[:HEAD_BYTES_MAX])
-        if name is not None:
-            fields.append((name[1].decode("utf-8", "replace"), content.decode("utf-8", "replace")))
-    return SentForm(fields)
+    """A form with a file."""
+    fields = fields_of(body, content_type, FIELDS_MAX)
+    return SentForm([(name, content.decode("utf-8", "replace")) for name, content in fields])

@@ -28,7 +28,7 @@ from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.users import LISTING, as_text
 from warren.admin.service.rows import VhostLimitsRow, VhostRow
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED
-from warren.queue_types import CLASSIC, DEFAULT, QUORUM, STREAM, TYPES
+from warren.queue_types import CLASSIC, DEFAULT, QUORUM, STREAM, find_by_any_name
 
 COLUMNS: Final = (
     *("cluster_state", "default_queue_type", "description", "metadata", "name"),
@@ -67,7 +67,7 @@ def _check_columns(words: Words) -> None:
 
 def _check_type(words: Words) -> None:
     kind = words.options.get("default_queue_type")
-    if kind is not None and kind not in TYPES:
+    if kind is not None and find_by_any_name(kind) is None:
         known = ", ".join((QUORUM.name, STREAM.name, CLASSIC.name))
         raise bad(f": Default queue type must be one of: {known}. Provided: {kind}", DATA)
 

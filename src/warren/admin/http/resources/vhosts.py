@@ -12,7 +12,7 @@ from warren.admin.http.paging import listing, narrowed_one
 from warren.admin.http.ranges import Ranges
 from warren.admin.http.resources.access import tags_of
 from warren.admin.service import details, permissions, status, vhosts
-from warren.admin.service.definitions import EVERYTHING
+from warren.admin.service.importing import EVERYTHING
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 
 
