@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.node.pair import Client, Pair
 from warren.protocols.broker import Settings
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
 
 COUNT = 5
 ALL = [b"%d" % number for number in range(1, COUNT + 1)]
@@ -156,3 +159,80 @@ def test_what_comes_before_a_queue_is_led_waits_for_no_tick() -> None:
         pair.turn(pair.a)
     assert isinstance(client.methods[seen], spec.QueueDeclareOk)
     assert isinstance(client.methods[seen + 1], spec.QueuePurgeOk)
+
+
+@pytest.mark.rule("DL-01")
+@pytest.mark.parametrize("strategy", ["at-most-once", "at-least-once"])
+def test_dead_letters_wait_for_the_disk(strategy: str) -> None:
+    """After a power cut the message is in its queue again, so nobody else may have it."""
+    pair = Pair()
+    client = pair.a.client()
+    pair.b.client().declare("dead")
+    arguments: Table = {
+        "x-queue-type": "quorum",
+        "x-quorum-initial-group-size": 1,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "dead",
+        "x-dead-letter-strategy": strategy,
+        "x-overflow": "reject-publish",
+    }
+    client.call(spec.QueueDeclare(0, "q", False, True, False, False, False, arguments))
+    client.publish_confirmed("q", COUNT + 1)
+    worker = pair.a.client()
+    worker.qos(2)
+    worker.consume("q")
+    pair.until(lambda: len(worker.messages) == 2)
+    worker.send(spec.BasicReject(worker.messages[0].tag, False))
+    pair.until(lambda: pair.b.queue("dead").counts().ready == 1)
+    pair.until(lambda: len(worker.messages) == 3)
+    pair.settle()
+    pair.a.hold_disk = True
+    worker.send(spec.BasicReject(worker.messages[2].tag, False))
+    worker.ack(worker.messages[1].tag)
+    pair.until(lambda: len(worker.messages) == 5)
+    pair.settle(20)
+    assert pair.b.queue("dead").counts().ready == 1
+    pair.a.kill()
+    pair.a.hold_disk = False
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+    other = pair.a.client()
+    other.consume("q")
+    pair.until(lambda: len(other.messages) == COUNT)
+    assert other.bodies() == [*ALL[1:], b"6"]
+    pair.until(lambda: pair.usable())
+    other.send(spec.BasicReject(other.messages[1].tag, False))
+    pair.until(lambda: pair.b.queue("dead").counts().ready == 2)
+    pair.settle(20)
+    assert pair.b.queue("dead").counts().ready == 2
+
+
+@pytest.mark.parametrize("strategy", ["at-most-once", "at-least-once"])
+def test_dead_letters_go_when_the_disk_has_it(strategy: str) -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.declare("dead")
+    arguments: Table = {
+        "x-queue-type": "quorum",
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "dead",
+        "x-dead-letter-strategy": strategy,
+        "x-overflow": "reject-publish",
+    }
+    client.call(spec.QueueDeclare(0, "q", False, True, False, False, False, arguments))
+    client.publish_confirmed("q", COUNT)
+    worker = pair.a.client()
+    worker.qos(2)
+    worker.consume("q")
+    pair.until(lambda: len(worker.messages) == 2)
+    pair.a.hold_disk = True
+    worker.send(spec.BasicReject(worker.messages[1].tag, False))
+    worker.ack(worker.messages[0].tag)
+    pair.until(lambda: len(worker.messages) == 4)
+    assert pair.a.queue("dead").counts().ready == 0
+    queue = pair.a.queue("q")
+    assert queue.gather_live().all().pairs() == [(0, COUNT - 1)], "its body is needed"
+    pair.a.hold_disk = False
+    pair.until(lambda: pair.a.queue("dead").counts().ready == 1)
+    got = client.get("dead")
+    assert got is not None and got.body == b"2"

@@ -330,7 +330,7 @@ class Forwarding(Fetching):
         if self._doubtful and not self._asks:
             return True
         discards = self.queue.fifo.discards
-        if self._has_room() and self._next < discards.next_death and discards.count > 0:
+        if self._has_room() and self._next < self.queue.safe_deaths() and discards.count > 0:
             return True
         now_ms: i64 = self.queue.host.monotonic_ms()
         for outgoing in self._failed.values():
@@ -457,15 +457,16 @@ class Forwarding(Fetching):
                 queue.forwarded(outgoing.death, outgoing.death)
             elif not self._send(outgoing, forwarder):
                 return
+        safe = queue.safe_deaths()
         while left > 0 and self._has_room():
             left -= 1
             run, reason = discards.from_death(self._next)
-            if run is None:
-                self._next = discards.next_death
+            if run is None or run.key >= safe:
+                self._next = max(self._next, safe)
                 return
             gone = queue.gone_up_to(run.first)
             if gone >= run.first:
-                count = min(gone - run.first + 1, run.count)
+                count = min(gone - run.first + 1, run.count, safe - run.key)
                 queue.forwarded(run.key, run.key + count - 1)
                 self._next = run.key + count
                 continue

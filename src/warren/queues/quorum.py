@@ -78,6 +78,22 @@ GATHER_BYTES: Final = 16_384
 
 
 @final
+class Ahead:
+    """What came of an entry that the machine has ahead of the disk.
+
+    Attributes:
+        left: What left the queue with it, dead or not, in lists: its bodies are needed.
+        dead: What is to go through the dead-letter exchange once the disk has the entry.
+        next_death: The number of the next death after it.
+    """
+
+    def __init__(self, left: list[list[Piece]], dead: list[Dead], next_death: i64) -> None:
+        self.left: list[list[Piece]] = left
+        self.dead: list[Dead] = dead
+        self.next_death: i64 = next_death
+
+
+@final
 class QuorumQueue(SessionQueue, Machine):
     """This node's copy of a quorum queue.
 
@@ -117,8 +133,12 @@ class QuorumQueue(SessionQueue, Machine):
         """Whether such commands were submitted since `is_awaited`."""
         self._ordered: bool = False
         """Whether the messages that come now may not be before the commands gathered."""
-        self._left: HeadedList[list[list[Piece]]] = HeadedList()
-        """What left the queue with each entry that is ahead of the disk: its bodies are needed."""
+        self._ahead: HeadedList[Ahead] = HeadedList()
+        """What came of each entry that is ahead of the disk."""
+        self._died_ahead: list[Dead] | None = None
+        """What died with the entry that is being applied ahead of the disk; None if none is."""
+        self._safe_deaths: i64 = 0
+        """While some are: the number of the first death that the disk does not have."""
         self._submitted: i64 = 0
         """Messages of this node that its machine has not seen."""
         self._submitted_bytes: i64 = 0
@@ -468,10 +488,16 @@ class QuorumQueue(SessionQueue, Machine):
         """
         if isinstance(origin, PendingReply) or batch.session == 0:
             return False
+        discards = self.fifo.discards
+        if self._ahead.size() == 0:
+            self._safe_deaths = discards.next_death
+        dead: list[Dead] = []
+        self._died_ahead = dead
         self.fifo.reports_freed = True
         self._apply(batch)
         self.fifo.reports_freed = False
-        self._left.append(self.freed.take_lists())
+        self._died_ahead = None
+        self._ahead.append(Ahead(self.freed.take_lists(), dead, discards.next_death))
         if isinstance(origin, Gathered):
             self._seen(origin)
         self._admit_more()
@@ -479,8 +505,15 @@ class QuorumQueue(SessionQueue, Machine):
         return True
 
     def caught_up(self, batch: Batch, origin: object | None) -> None:
-        """An entry that was applied ahead is durable."""
-        self._left.drop(1)
+        """An entry that was applied ahead is durable: what died with it may go elsewhere."""
+        ahead = self._ahead.at(0)
+        self._ahead.drop(1)
+        if ahead.dead:
+            self._died(ahead.dead)
+        if ahead.next_death > self._safe_deaths:
+            self._safe_deaths = ahead.next_death
+            if self.forwarding is not None:
+                self.forwarding.go_on()
         if batch.count > 0 and self.fifo.feed is not None:
             self.fifo.feed.confirmed(batch.first, batch.count)
         if isinstance(origin, Gathered):
@@ -490,8 +523,8 @@ class QuorumQueue(SessionQueue, Machine):
     def gather_live(self) -> LiveRuns:
         """Finds out the messages whose bodies the log must keep: also those a crash brings back."""
         left: list[list[Piece]] = []
-        for at in range(self._left.size()):
-            left.extend(self._left.at(at))
+        for at in range(self._ahead.size()):
+            left.extend(self._ahead.at(at).left)
         left.extend(self.not_dead_lettered())
         return self.fifo.gather_live(left, [])
 
@@ -564,7 +597,7 @@ class QuorumQueue(SessionQueue, Machine):
         self.fifo = fifo
         if len(spent) > SPENT_LISTS:
             self.host.do_in_parts(LettingGo(spent))
-        self._left.clear()
+        self._ahead.clear()
         if self.dead_lettering is not None:
             # Another node led, and their bodies are not here any more.
             self.dead_lettering.forget()
@@ -670,9 +703,12 @@ class QuorumQueue(SessionQueue, Machine):
         """The leader has messages go through the dead-letter exchange, at most once.
 
         What died before it led may have gone there, and its log need not have the bodies any more:
-        a node that starts again applies such entries once more.
+        a node that starts again applies such entries once more. What died ahead of the disk may be
+        back after a crash, so it waits.
         """
-        if self.forwards():
+        if self._died_ahead is not None:
+            self._died_ahead.extend(dead)
+        elif self.forwards():
             super()._died(dead)
 
     def dead_lettered(self, lists: list[list[Piece]]) -> None:
@@ -682,6 +718,10 @@ class QuorumQueue(SessionQueue, Machine):
         """Dead letters that stay here until they are elsewhere, if this node sees to them."""
         count = self.fifo.discards.count
         return count if count > 0 and self.forwards() else 0
+
+    def safe_deaths(self) -> i64:
+        """The number of the first death that no other queue is to hear of yet."""
+        return self._safe_deaths if self._ahead.size() > 0 else self.fifo.discards.next_death
 
     def forwards(self) -> bool:
         """Whether this node is the one that sees to the dead letters which the queue keeps."""
@@ -755,7 +795,7 @@ class QuorumQueue(SessionQueue, Machine):
         So does what is said while the machine is ahead of the disk: it waits at a question.
         """
         group = self.proposer()
-        if group.leads_fully() and self._left.size() == 0:
+        if group.leads_fully() and self._ahead.size() == 0:
             group.confirm_lead(Confirming(self, waiter))
         else:
             self.catch_up(waiter)
