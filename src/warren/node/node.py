@@ -257,7 +257,7 @@ class Node(Loop):
         self.vhosts.consumer_timeout_ms = settings.consumer_timeout_ms
         self.vhosts.default_queue_type = settings.default_queue_type
         self.vhosts.relaxed_declares = settings.relaxed_declares
-        self.own_messages: OwnMessages = OwnMessages(self.metadata, self.queues, self.vhosts)
+        self.own_messages: OwnMessages = OwnMessages(self, self.metadata, self.queues, self.vhosts)
         self.firehose: Firehose = Firehose(self, self.own_messages)
         self.vhosts.wire(self.firehose)
         self.feeds: EventFeeds = EventFeeds(self, self.metadata, self.cluster, self.own_messages)

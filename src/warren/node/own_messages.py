@@ -2,7 +2,8 @@
 
 They take the way of a publish but for rights: the exchange may be internal, and
 nothing is made where no queue would get it. A full queue, or disk, does not hold up who caused
-them.
+them: a queue that is behind, or that nobody leads, goes without, since nothing else would bound
+what is kept for it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from warren.message.envelope import NewMessage
 from warren.message.flavours import AMQP091, content_bytes, made
 from warren.message.properties import MessageProperties
 from warren.metadata.machine import MetadataMachine
+from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
 from warren.node.vhosts import NodeVhosts
 from warren.queues.queue import Queue
@@ -25,6 +27,8 @@ from warren.versions import DEAD_LETTERS
 
 TURN_COPIES: Final = 2_048
 """So many come to queues in one turn: some milliseconds, however many queues are bound."""
+TOLD_MAX: Final = 1_024
+"""Of so many queues it is known that the log says what they go without."""
 HEADERS_BYTES_MAX: Final = FRAME_BYTES_MAX - 4_096
 """What clients take in one frame of headers, whatever they agreed on with the usual maximum."""
 
@@ -35,10 +39,17 @@ class OwnMessages:
 
     Attributes:
         copies: How many messages came to queues so far: one for each queue that gets it.
+        left_out: How many did not, since the queue took no more.
     """
 
-    def __init__(self, metadata: MetadataMachine, queues: LocalQueues, vhosts: NodeVhosts) -> None:
+    def __init__(
+        self, loop: Loop, metadata: MetadataMachine, queues: LocalQueues, vhosts: NodeVhosts
+    ) -> None:
         self.copies: i64 = 0
+        self.left_out: i64 = 0
+        self._behind: dict[str, None] = {}
+        """Queues of which the log says that they go without."""
+        self._loop: Loop = loop
         self._metadata: MetadataMachine = metadata
         self._queues: LocalQueues = queues
         self._vhosts: NodeVhosts = vhosts
@@ -91,9 +102,26 @@ class OwnMessages:
         self.copies += len(names)
         for name in names:
             queue = self._queue(vhost, name)
-            if queue is not None and not self._refuses(queue):
-                queue.publish(record, lengths, 1, persistent, None, AMQP091, -1)
+            if queue is None or self._refuses(queue):
+                continue
+            if queue.congested() and not queue.deleted:
+                self._leave_out(queue, exchange)
+                continue
+            if self._behind:
+                self._behind.pop(str(queue), None)
+            queue.publish(record, lengths, 1, persistent, None, AMQP091, -1)
         return True
+
+    def _leave_out(self, queue: Queue, exchange: str) -> None:
+        """Have a queue go without a message, and say so with the first."""
+        self.left_out += 1
+        named = str(queue)
+        if named not in self._behind and len(self._behind) < TOLD_MAX:
+            self._behind[named] = None
+            self._loop.log_warning(
+                f"{named} takes no more for now: what {exchange} tells is left out there until it "
+                "does"
+            )
 
     def queue_for(self, vhost: str, name: str) -> Queue | None:
         """A queue that a message may be put into now; None if there is none, no way, or no room."""

@@ -466,7 +466,7 @@ class Forwarding(Fetching):
                 return
             gone = queue.gone_up_to(run.first)
             if gone >= run.first:
-                count = min(gone - run.first + 1, run.count, safe - run.key)
+                count = min(gone - run.first + 1, min(run.count, safe - run.key))
                 queue.forwarded(run.key, run.key + count - 1)
                 self._next = run.key + count
                 continue

@@ -42,6 +42,7 @@ class Gathered:
 
     Attributes:
         kind: `KIND_MESSAGES` if they asked to survive a restart, else `KIND_TRANSIENT`.
+        unowed: Whether some of them are in none of the runs.
     """
 
     def __init__(
@@ -63,6 +64,16 @@ class Gathered:
         self.flavour: i64 = flavour
         self.life_ms: i64 = life_ms
         self.facts: bytes = facts
+        self.unowed: bool = False
+
+    def is_nobodys(self) -> bool:
+        """Whether all who published them are gone."""
+        if self.unowed:
+            return False
+        for run in self.runs:
+            if not run.publisher.gone():
+                return False
+        return True
 
 
 @final
@@ -76,6 +87,7 @@ class Unsealed:
         persistent, flavour, life_ms: What is the same of all of them.
         prioritised: Whether some of them have a priority that counts.
         noted: Whether some of them may say that deliveries failed in queues before.
+        unowed: Whether nobody is told of some of them.
     """
 
     def __init__(self, persistent: bool, flavour: i64, life_ms: i64) -> None:
@@ -88,6 +100,7 @@ class Unsealed:
         self.life_ms: i64 = life_ms
         self.prioritised: bool = False
         self.noted: bool = False
+        self.unowed: bool = False
 
 
 @final
@@ -194,6 +207,8 @@ class GatheringQueue(Queue):
         self._pending += count
         if run is not None:
             unsealed.runs.append(run)
+        else:
+            unsealed.unowed = True
         if not self.dirty:
             self.dirty = True
             self.host.queue_dirty(self)
@@ -400,6 +415,7 @@ class GatheringQueue(Queue):
             unsealed.life_ms,
             facts,
         )
+        gathered.unowed = unsealed.unowed
         self._forget_messages()
         return gathered
 

@@ -19,6 +19,25 @@ class Publisher:
         """The last queue that a run went to has it safe, or refused it (`run.refused`)."""
         raise AssertionError("a publisher defines settled")
 
+    def gone(self) -> bool:
+        """Whether its client has gone, so that nobody hears what becomes of its messages."""
+        return False
+
+
+@final
+class Unconfirmed(Publisher):
+    """Stands for a publisher that waits for no confirms, where it counts whether it is gone."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher: Publisher = publisher
+
+    def settled(self, run: PublishRun) -> None:
+        """Nobody waits."""
+
+    def gone(self) -> bool:
+        """Whether its client has gone."""
+        return self._publisher.gone()
+
 
 @final
 class PublishRun:

@@ -159,6 +159,10 @@ class FlowControlled:
     def flow_on(self) -> None:
         """A queue that held it back is congested no more."""
 
+    def is_over(self) -> bool:
+        """Whether it has ended, so that nothing of it is held back any more."""
+        return False
+
 
 @final
 class Counts:
@@ -224,6 +228,7 @@ class Queue:
         deferring: Whether the node is going to call `flush`.
         expires_ms: For how long it may be unused before it goes; negative for ever.
         feed: Is told what becomes of its messages; None where nobody wants to know.
+        stuck: Whether its messages may wait for a leader: each is to say whose it is.
     """
 
     def __init__(self, host: Host, vhost: str, name: str, queue_type: QueueType) -> None:
@@ -245,6 +250,7 @@ class Queue:
         self.polled_empty: i64 = 0
         self.settled: i64 = 0
         self.held_back: list[FlowControlled] | None = None
+        self.stuck: bool = False
         self.deferring: bool = False
         self.expires_ms: i64 = -1
         self.feed: QueueFeed | None = None
@@ -468,6 +474,8 @@ class Queue:
 
     def look_after(self) -> None:
         """Note whether messages leave; called about once a second while publishers wait."""
+        if self.held_back is not None:
+            self.held_back = [each for each in self.held_back if not each.is_over()]
 
     def expire_leases(self, now_ms: i64) -> bool:
         """Give back what is held beyond its lease; whether there is more to mind later on.

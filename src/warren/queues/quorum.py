@@ -77,6 +77,10 @@ GATHER_BYTES: Final = 16_384
 """Messages of this size are an entry of their own at once: it costs little more than its bytes."""
 
 
+FORGET_MS: Final = 5_000
+"""Without a leader it is looked so often whose messages are to be forgotten."""
+
+
 @final
 class Ahead:
     """What came of an entry that the machine has ahead of the disk.
@@ -326,7 +330,12 @@ class QuorumQueue(SessionQueue, Machine):
             return True
         if self.admission.waits() or self._dead_letters_wait():
             return True
-        return super().congested() or self.host.proposals_behind
+        if super().congested():
+            return True
+        host = self.host
+        if not (host.proposals_behind or host.unled_behind):
+            return False
+        return host.proposals_behind if self.proposer().has_leader() else host.unled_behind
 
     def _dead_letters_wait(self) -> bool:
         """Whether dead letters are to get on that stay here until they are confirmed elsewhere."""
@@ -393,6 +402,32 @@ class QuorumQueue(SessionQueue, Machine):
             gathered.life_ms,
             gathered.facts,
         )
+        if not self.stuck and not self.proposer().has_leader():
+            self.stuck = True
+            self.host.queue_later(self, FORGET_MS)
+
+    def _forget_gone(self) -> None:
+        """Without a leader, forget messages of which none was offered and all publishers are gone.
+
+        A publisher that comes again publishes again: each time would be kept.
+        """
+        group = self.proposer()
+        if group.has_leader() or self.deleted:
+            self.stuck = False
+            return
+        self.host.queue_later(self, FORGET_MS)
+        gone: dict[int, None] = {}
+        forgotten: list[Gathered] = []
+        for proposal in group.unoffered():
+            origin = proposal.origin
+            if isinstance(origin, Gathered) and origin.is_nobodys():
+                gone[int(proposal.sequence)] = None
+                forgotten.append(origin)
+        if gone:
+            group.give_up(gone)
+            for gathered in forgotten:
+                self._seen(gathered)
+                self._confirm(len(gathered.payload), [])
 
     def _seal_commands(self, waiter: PendingReply | None) -> None:
         self.host.appended(True)
@@ -736,6 +771,8 @@ class QuorumQueue(SessionQueue, Machine):
 
     def due(self, now_ms: i64) -> None:
         """As leader, have the queue go if nobody has used it for long, and messages expire."""
+        if self.stuck:
+            self._forget_gone()
         self.minding.due(self)
 
     def is_overdue(self) -> bool:

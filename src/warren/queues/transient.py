@@ -328,6 +328,7 @@ class TransientQueue(LossyQueue):
 
     def look_after(self) -> None:
         """Note whether messages leave; called about once a second."""
+        super().look_after()
         self.draining = self.delivered != self._delivered_before
         self._delivered_before = self.delivered
 

@@ -12,6 +12,7 @@ from warren.log.batch import Batch
 from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
 from warren.pending import PendingAnswer
 from warren.ports import NoWork, Work
+from warren.replication.proposals import Proposal
 
 
 @trait
@@ -246,6 +247,18 @@ class Proposer:
             kind, count, lengths, payload, flavour, life_ms, facts: As for `GroupLog.append`.
             origin: What waits for it.
         """
+
+    @abstractmethod
+    def has_leader(self) -> bool:
+        """Whether the group has a leader, as far as this node knows."""
+
+    @abstractmethod
+    def unoffered(self) -> list[Proposal]:
+        """What this node submitted and no leader was offered."""
+
+    @abstractmethod
+    def give_up(self, gone: dict[int, None]) -> None:
+        """Forget some of that, by their numbers: none will be applied, and nobody is told."""
 
     @abstractmethod
     def propose_plain(self, payload: bytes) -> bool:

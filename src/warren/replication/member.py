@@ -218,6 +218,18 @@ class Member(Proposer, GroupOwner):
         """Whether a proposal is under way: what comes meanwhile is better one entry than many."""
         return len(self.proposals) > 0 and self.has_peers()
 
+    def has_leader(self) -> bool:
+        """Whether this member knows a leader, or is it."""
+        return self.proposals.led
+
+    def unoffered(self) -> list[Proposal]:
+        """What this node submitted and no leader was offered."""
+        return self.proposals.unoffered()
+
+    def give_up(self, gone: dict[int, None]) -> None:
+        """Forget some of that, by their numbers."""
+        self.proposals.give_up(gone)
+
     def session(self) -> i64:
         """The session in force."""
         return self.proposals.session
@@ -231,6 +243,7 @@ class Member(Proposer, GroupOwner):
         """Go on with a machine that is as far as the one here was, and with what was submitted."""
         self.machine = machine
         self.proposals = proposals
+        proposals.lead_known(self.raft.leader != "")
         self._skip_proposals()
         self.offer_again()
 
@@ -526,6 +539,7 @@ class Member(Proposer, GroupOwner):
         elif isinstance(effect, BecameLeader):
             self._lead()
         elif isinstance(effect, BecameFollower):
+            self.proposals.lead_known(effect.leader != "")
             self.proposals.offer_from(1)
             self.host.leadership(self)
             self._offer()
@@ -551,6 +565,7 @@ class Member(Proposer, GroupOwner):
         """Learn from the log which proposals it holds; all of them will be committed."""
         self.client_sessions.learn(self, self._entries)
         self.feeding.begin()
+        self.proposals.lead_known(True)
         self.proposals.offer_from(self.client_sessions.next(self.proposals.session))
         self.host.leadership(self)
         self.mark()
@@ -836,6 +851,7 @@ class Member(Proposer, GroupOwner):
         self._stand_at(0, {})
         self.machine.forget()
         self.raft = self._raft_as_of(Recovered(self.hard_state, self.host.name))
+        self.proposals.lead_known(False)
         self._give_up_confirming()
         # The Raft before this one may have waited for its term and vote still.
         self.raft.write_down()

@@ -30,7 +30,7 @@ from warren.replication import frames, kinds
 from warren.replication import observing_frames as said
 from warren.replication.feeding import BACKLOG_BYTES
 from warren.replication.machine import NO_MACHINE, Machine, Proposer
-from warren.replication.proposals import Proposals
+from warren.replication.proposals import Proposal, Proposals
 from warren.replication.raft_entries import (
     RAFT_SESSION,
     are_lost,
@@ -202,6 +202,7 @@ class Observer(Proposer, MessageSource):
         self.group_id: i64 = group_id
         self.machine = machine
         self.proposals = proposals
+        proposals.lead_known(False)
         self.applied_index: i64 = 0
         self.serving = ""
         self.leader = ""
@@ -269,6 +270,18 @@ class Observer(Proposer, MessageSource):
             self._begin()
         self._offer()
 
+    def has_leader(self) -> bool:
+        """Whether who feeds this said who leads."""
+        return self.proposals.led
+
+    def unoffered(self) -> list[Proposal]:
+        """What this node submitted and no leader was offered."""
+        return self.proposals.unoffered()
+
+    def give_up(self, gone: dict[int, None]) -> None:
+        """Forget some of that, by their numbers."""
+        self.proposals.give_up(gone)
+
     def session(self) -> i64:
         """The session in force."""
         return self.proposals.session
@@ -334,6 +347,11 @@ class Observer(Proposer, MessageSource):
         self.proposals.offer_from(1)
         self._offer()
 
+    def _lead(self, leader: str) -> None:
+        """Another node leads, or none that is known."""
+        self.leader = leader
+        self.proposals.lead_known(leader != "")
+
     # --- whom it hears --------------------------------------------------------------------------
 
     def resting(self) -> bool:
@@ -348,7 +366,7 @@ class Observer(Proposer, MessageSource):
         self._resting = True
         self.serving = ""
         self._arrival = None
-        self.leader = ""
+        self._lead("")
         self.following = False
         self._observation = 0
         self._forget()
@@ -445,7 +463,7 @@ class Observer(Proposer, MessageSource):
             if silent or now_ms - self._asked_ms >= PREPARES_MS_MAX:
                 self._observe_another()
         elif self._is_stuck(now_ms):
-            self.leader = ""
+            self._lead("")
             self._observe_another()
         elif now_ms - self._heard_ms >= QUIET_MS:
             self._observe(self.serving)
@@ -531,7 +549,7 @@ class Observer(Proposer, MessageSource):
             self._leaderless_ms = now_ms
         if feed.leader != self.leader or feed.term != self.term:
             # One that leads in another term has not what it was offered in the one before.
-            self.leader = feed.leader
+            self._lead(feed.leader)
             self.term = feed.term
             self.proposals.offer_from(1)
         self._offer()

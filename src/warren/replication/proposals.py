@@ -25,9 +25,11 @@ class Throttled:
     Attributes:
         proposals_behind: Whether publishers to quorum queues have to wait, because too much of what
             the node proposed is not applied.
+        unled_behind: The same of queues that have no leader, and of what nobody takes therefore.
     """
 
     proposals_behind: bool = False
+    unled_behind: bool = False
 
 
 @final
@@ -35,25 +37,37 @@ class Load:
     """What all groups of a node keep until it is applied, in bytes, and how much that may be.
 
     Publishers wait for a queue that is behind; but there may be many queues. With more, publishers
-    to all quorum queues wait until half of it is left.
+    to all quorum queues wait until half of it is left. What groups without a leader keep is counted
+    by itself, and holds up publishers to such queues alone: others get on.
     """
 
     def __init__(self, throttled: Throttled, most: i64) -> None:
         self._throttled = throttled
         self._most: i64 = most
         self._bytes: i64 = 0
+        self._unled: i64 = 0
 
-    def more(self, size: i64) -> None:
-        """Something is kept."""
-        self._bytes += size
-        if self._bytes > self._most:
-            self._throttled.proposals_behind = True
+    def more(self, size: i64, led: bool) -> None:
+        """Something is kept, of a group with a leader or without one."""
+        if led:
+            self._bytes += size
+            if self._bytes > self._most:
+                self._throttled.proposals_behind = True
+        else:
+            self._unled += size
+            if self._unled > self._most:
+                self._throttled.unled_behind = True
 
-    def less(self, size: i64) -> None:
+    def less(self, size: i64, led: bool) -> None:
         """Something is applied, or given up."""
-        self._bytes -= size
-        if self._throttled.proposals_behind and self._bytes <= self._most // 2:
-            self._throttled.proposals_behind = False
+        if led:
+            self._bytes -= size
+            if self._throttled.proposals_behind and self._bytes <= self._most // 2:
+                self._throttled.proposals_behind = False
+        else:
+            self._unled -= size
+            if self._throttled.unled_behind and self._unled <= self._most // 2:
+                self._throttled.unled_behind = False
 
 
 @final
@@ -96,11 +110,15 @@ class Proposals:
     Attributes:
         session: The session in force; 0 before the node has one.
         offered: The newest one that the present leader was offered.
+        led: Whether the group has a leader, as far as this node knows.
     """
 
     def __init__(self, session: i64, load: Load) -> None:
         self.session: i64 = session
+        self.led: bool = False
         self._load = load
+        self._bytes: i64 = 0
+        """What those take that wait."""
         self.offered: i64 = 0
         self._furthest: i64 = 0
         """The newest one that any leader of this session was offered."""
@@ -123,7 +141,15 @@ class Proposals:
         self._waiting.append(
             Proposal(self._last, kind, count, lengths, payload, origin, flavour, life_ms, facts)
         )
-        self._load.more(len(payload))
+        self._bytes += len(payload)
+        self._load.more(len(payload), self.led)
+
+    def lead_known(self, led: bool) -> None:
+        """The group has a leader now, or none."""
+        if led != self.led:
+            self._load.less(self._bytes, self.led)
+            self._load.more(self._bytes, led)
+            self.led = led
 
     def next_offer(self) -> Proposal | None:
         """The next one to offer, which then counts as offered; None if all are."""
@@ -153,12 +179,37 @@ class Proposals:
                 if proposal.sequence <= self._furthest:
                     return False
                 waiting.remove(at)
-                self._load.less(len(proposal.payload))
+                self._less(proposal)
                 self._last -= 1
                 for behind in range(at, waiting.size()):
                     waiting.at(behind).sequence -= 1
                 return True
         return False
+
+    def unoffered(self) -> list[Proposal]:
+        """Those that no leader of this session was offered."""
+        waiting = self._waiting
+        begin = max(0, self._furthest + 1 - self.first())
+        return [waiting.at(at) for at in range(begin, waiting.size())]
+
+    def give_up(self, gone: dict[int, None]) -> None:
+        """Give some up that were never offered; those behind them get their numbers."""
+        waiting = self._waiting
+        left = self.unoffered()
+        waiting.cut(waiting.size() - len(left))
+        self._last -= len(left)
+        for proposal in left:
+            if int(proposal.sequence) in gone:
+                self._less(proposal)
+                continue
+            self._last += 1
+            proposal.sequence = self._last
+            waiting.append(proposal)
+
+    def _less(self, proposal: Proposal) -> None:
+        size: i64 = len(proposal.payload)
+        self._bytes -= size
+        self._load.less(size, self.led)
 
     def offer_from(self, sequence: i64) -> None:
         """Offer again what has this number and all behind it."""
@@ -170,7 +221,7 @@ class Proposals:
             return None
         found = self._waiting.pop_first()
         assert found.sequence == sequence, "proposals are applied in their order"
-        self._load.less(len(found.payload))
+        self._less(found)
         return found.origin
 
     def renew(self, session: i64) -> None:
@@ -216,7 +267,7 @@ class Proposals:
         """Give up what is left, because the group is gone."""
         left = [self._waiting.at(at) for at in range(self._waiting.size())]
         for proposal in left:
-            self._load.less(len(proposal.payload))
+            self._less(proposal)
         self._waiting.clear()
         self.offered = self._last
         return left

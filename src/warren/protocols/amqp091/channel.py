@@ -566,6 +566,10 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             self._deferred_bytes -= taken
             connection.channel_waits(-taken)
 
+    def gone(self) -> bool:
+        """Whether the channel has ended."""
+        return self._ended
+
     def settled(self, run: PublishRun) -> None:
         """A run of publishes is answered by all its queues."""
         confirms = self.publishing.confirms

@@ -388,6 +388,10 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         """That queue has caught up."""
         self._release(HELD_BY_FLOW)
 
+    def is_over(self) -> bool:
+        """Whether the connection has ended."""
+        return self.state == CLOSED
+
     def set_alarms(self, alarms: i64, reason: str) -> None:
         """Resource alarms changed; publishers are told once at each edge (R-38)."""
         self._alarms = alarms

@@ -40,7 +40,7 @@ from warren.message.amqp091.scan import PropertyScan, scan_properties
 from warren.message.facts import MessageFacts
 from warren.message.flavours import AMQP091
 from warren.protocols.amqp091.confirms import Confirms
-from warren.queues.publishing import Publisher, PublishRun
+from warren.queues.publishing import Publisher, PublishRun, Unconfirmed
 from warren.queues.queue import Queue
 from warren.queues.traffic import USES_MAX, ExchangeUse, Traffic
 from warren.vhost.handle import VhostHandle
@@ -735,7 +735,10 @@ class PublishPath:
         for queue in queues:
             if self.consumes:
                 queue.keep_order()
-            queue.publish(records, lengths, count, persistent, run, AMQP091, life_ms)
+            owed = run
+            if queue.stuck and owed is None:
+                owed = PublishRun(Unconfirmed(self._owner), 0, count, 1)
+            queue.publish(records, lengths, count, persistent, owed, AMQP091, life_ms)
             if queue.congested():
                 self._owner.congested(queue)
 
