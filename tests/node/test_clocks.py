@@ -63,7 +63,8 @@ def test_behind_a_clock_that_was_ahead_time_goes_on_half_as_fast() -> None:
 
 def holding(pair: Pair, client: Client) -> None:
     """Have a reader take all that there is, with a lease."""
-    publish(pair, client)
+    client.publish(QUEUE, b"body")
+    pair.until(lambda: len(client.acked) == client.published)
     assert isinstance(client.call(spec.TableAcquire(0, QUEUE, "g", LEASE_MS)), spec.TableAcquireOk)
     answer = client.call(spec.TableCheckout(0, QUEUE, "g", 1, 0, 10, 1_000, 1 << 40))
     assert isinstance(answer, spec.TableCheckoutOk) and answer.count == 1
@@ -118,4 +119,67 @@ def test_whoever_leads_next_gives_a_lease_its_time_again() -> None:
     wait(pair, LEASE_MS - 1_000)
     assert held(pair) == 1
     wait(pair, 5_000)
+    assert held(pair) == 0
+
+
+DAY_MS = 24 * HOUR_MS
+KINDS = ["quorum", "classic", "transient"]
+
+
+def glanced_ahead(pair: Pair, client: Client, kind: str) -> None:
+    """The wall clock was a day ahead for a moment, in which the queue took a message."""
+    if kind == "transient":
+        client.declare(QUEUE, durable=False)
+    else:
+        client.declare(QUEUE, kind=kind)
+    pair.clock.jump(DAY_MS)
+    client.publish_confirmed(QUEUE, 1)
+    got = client.get(QUEUE)
+    assert got is not None
+    client.ack(got.tag)
+    pair.clock.jump(-DAY_MS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_messages_expire_though_the_clock_was_ahead(kind: str) -> None:
+    """In twice their time at most, and not in less than it."""
+    pair = Pair(alone=True)
+    pair.minds_seconds = True
+    client = pair.a.client()
+    glanced_ahead(pair, client, kind)
+    client.publish(QUEUE, b"brief", expiration="10000")
+    wait(pair, 9_000)
+    assert pair.a.queue(QUEUE).counts().ready == 1
+    wait(pair, 12_000)
+    assert pair.a.queue(QUEUE).counts().ready == 0
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_messages_expire_after_a_restart_behind_a_clock_that_was_ahead(kind: str) -> None:
+    pair = Pair(alone=True)
+    pair.minds_seconds = True
+    client = pair.a.client()
+    glanced_ahead(pair, client, kind)
+    client.publish(QUEUE, b"brief", expiration="10000")
+    pair.until(lambda: client.published == len(client.acked))
+    pair.settle()
+    pair.a.kill()
+    pair.a.start()
+    pair.until(lambda: pair.a.node.ready)
+    pair.a.client()
+    assert pair.a.queue(QUEUE).counts().ready == 1
+    wait(pair, 21_000)
+    assert pair.a.queue(QUEUE).counts().ready == 0
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_leases_end_though_the_clock_was_ahead(kind: str) -> None:
+    pair = Pair(alone=True)
+    pair.minds_seconds = True
+    client = pair.a.client()
+    glanced_ahead(pair, client, kind)
+    holding(pair, client)
+    wait(pair, LEASE_MS - 1_000)
+    assert held(pair) == 1
+    wait(pair, LEASE_MS + 5_000)
     assert held(pair) == 0

@@ -155,7 +155,7 @@ class ClassicQueue(TableQueue, GroupOwner):
         """
         fifo = self.fifo
         if fifo.sizes.expiring > 0:
-            fifo.pass_time(self.host.now_ms())
+            fifo.pass_time(self.machine_ms())
         if self.delivery_count() < fifo.hand_out_max and not fifo.is_behind():
             self.act(fifo.dispatch())
 
@@ -230,7 +230,7 @@ class ClassicQueue(TableQueue, GroupOwner):
             return -1
         self._draft = None
         state = draft.writing.value
-        self.log.snapshot(draft.index, state, self.host.now_ms(), 0, draft.next_message)
+        self.log.snapshot(draft.index, state, self.machine_ms(), 0, draft.next_message)
         return len(state)
 
     def _finish_draft(self) -> i64:
@@ -244,7 +244,7 @@ class ClassicQueue(TableQueue, GroupOwner):
         """The same at an orderly stop, when all consumers are gone."""
         if self._draft is not None:
             self._finish_draft()
-        self.log.snapshot(self.log.last_index, self.fifo.encode(CLEAN), self.host.now_ms())
+        self.log.snapshot(self.log.last_index, self.fifo.encode(CLEAN), self.machine_ms())
 
     def recovered(self, clean: bool) -> None:
         """Drop the transient messages; without an orderly stop, count the rest as delivered.
@@ -290,8 +290,12 @@ class ClassicQueue(TableQueue, GroupOwner):
         return self._durable
 
     def log_ms(self) -> i64:
-        """The time of the next entry: the log's goes on when a clock was set back."""
-        return max(i64(self.host.now_ms()), self.log.stamp_ms)
+        """The time of the next entry."""
+        return self.machine_ms()
+
+    def newest_ms(self) -> i64:
+        """The latest time that the machine or the log knows of, also from before a restart."""
+        return max(self.fifo.now_ms, self.log.stamp_ms)
 
     def _ask_machine(self, group: str, command: bytes, waiter: PendingReply) -> None:
         """Apply a group's command at once, log what came of it, and answer when that is durable.
@@ -435,7 +439,7 @@ class ClassicQueue(TableQueue, GroupOwner):
         batch = self.log.append(
             gathered.kind,
             TERM,
-            self.host.now_ms(),
+            self.machine_ms(),
             gathered.count,
             gathered.lengths,
             gathered.payload,
@@ -488,7 +492,7 @@ class ClassicQueue(TableQueue, GroupOwner):
     def _append_commands(self, payload: bytes, urgent: bool) -> Batch:
         """One record batch of encoded commands; unless urgent, nobody waits for it."""
         self.host.appended(urgent)
-        return self.log.append(KIND_COMMAND, TERM, self.host.now_ms(), 0, b"", payload, None)
+        return self.log.append(KIND_COMMAND, TERM, self.machine_ms(), 0, b"", payload, None)
 
     def _tell_apart(self, counts: Counts) -> None:
         """Find out what survives a restart, where all does or there is little to look at."""

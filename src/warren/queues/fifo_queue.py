@@ -13,6 +13,7 @@ from mypy_extensions import i64
 
 from warren.limits import DUE_COST
 from warren.log.facts import PRIORITIES
+from warren.log.log_clock import LogClock
 from warren.message.flavours import AMQP091
 from warren.pending import PendingReply, PendingRequest
 from warren.queue_types import QueueType
@@ -59,6 +60,8 @@ class FifoQueue(GatheringQueue):
         self.rejects_to_exchange: bool = False
         self._used_ms: i64 = 0
         """When a queue that may expire was last used, in monotonic time."""
+        self._clock: LogClock | None = None
+        """Of a queue of this node whose time a wall clock was behind."""
 
     def set_max_priority(self, max_priority: i64) -> None:
         """Have messages go by their priorities, from the queue's beginning on (CQ-08)."""
@@ -119,7 +122,21 @@ class FifoQueue(GatheringQueue):
         """In a queue of this node, have the next messages expire when it is time."""
         expires_ms = self.fifo.next_expiry()
         if expires_ms != NEVER:
-            self.host.queue_later(self, max(1, expires_ms - self.host.now_ms()))
+            self.host.queue_later(self, max(1, expires_ms - self.machine_ms()))
+
+    def machine_ms(self) -> i64:
+        """In a queue of this node, the time that its machine goes by; it never goes back."""
+        wall_ms: i64 = self.host.now_ms()
+        newest_ms = self.newest_ms()
+        if wall_ms >= newest_ms:
+            return wall_ms
+        if self._clock is None:
+            self._clock = LogClock()
+        return self._clock.stamp(newest_ms, self.host.monotonic_ms())
+
+    def newest_ms(self) -> i64:
+        """The latest time that the machine, or a log of it, knows of."""
+        return self.fifo.now_ms
 
     def _use(self) -> None:
         """Somebody uses the queue, or has used it until now."""

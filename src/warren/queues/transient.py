@@ -294,7 +294,7 @@ class TransientQueue(LossyQueue):
         """
         fifo = self.fifo
         if fifo.sizes.expiring > 0:
-            fifo.pass_time(self.host.now_ms())
+            fifo.pass_time(self.machine_ms())
         if self.delivery_count() < fifo.hand_out_max and not fifo.is_behind():
             self.act(fifo.dispatch())
 
@@ -370,7 +370,7 @@ class TransientQueue(LossyQueue):
         self.body_bytes += batch.payload_size
         self.resident_bytes += batch.payload_size
         self._note()
-        meta = Meta(self.host.now_ms())
+        meta = Meta(self.machine_ms())
         messages = Enqueue(first, count, batch.payload_size, gathered.life_ms, gathered.facts)
         self.act(fifo.apply(meta, messages)[1])
         self.hand_out()

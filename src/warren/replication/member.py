@@ -18,6 +18,7 @@ from warren.ids import first_session
 from warren.log.batch import KIND_COMMAND, KIND_SNAPSHOT, KIND_STATE, Batch
 from warren.log.group import GroupLog
 from warren.log.listener import GroupOwner
+from warren.log.log_clock import LogClock
 from warren.pending import DONE, PendingAnswer
 from warren.raft import wire
 from warren.raft.effects import (
@@ -148,10 +149,7 @@ class Member(Proposer, GroupOwner):
         self._timed_ms: i64 = 0
         self._arrived: list[Batch] | None = None
         """The entries of the append that Raft is about to take."""
-        self._slow_from_ms: i64 = 0
-        """The group's time when this node's clock was found to be behind it."""
-        self._slow_since_ms: i64 = 0
-        """When that was, in monotonic time."""
+        self._clock: LogClock = LogClock()
         self._options = options
         self._seed: i64 = seed
         self._confirming: dict[int, PendingAnswer] | None = None
@@ -323,22 +321,12 @@ class Member(Proposer, GroupOwner):
         self.mark()
 
     def stamp_ms(self) -> i64:
-        """The time for the next entry.
-
-        A leader's clock may be behind that of one before it, or was set back: then time goes on
-        half as fast, from the latest that any entry has, until the clock has caught up.
-        """
+        """The time for the next entry; also where the clock is behind that of a leader before."""
         wall_ms: i64 = self.host.wall_ms()
         newest_ms = self.log.stamp_ms
         if wall_ms >= newest_ms:
             return wall_ms
-        now_ms: i64 = self.host.monotonic_ms()
-        stamp_ms = self._slow_from_ms + (now_ms - self._slow_since_ms) // 2
-        if stamp_ms < newest_ms:
-            self._slow_from_ms = newest_ms
-            self._slow_since_ms = now_ms
-            return newest_ms
-        return stamp_ms
+        return self._clock.stamp(newest_ms, self.host.monotonic_ms())
 
     def append_own(self, payload: bytes) -> Batch:
         """As leader, append an entry of Raft's own; Raft is still to be told."""
