@@ -2,8 +2,8 @@
 
 They take the way of a publish but for rights: the exchange may be internal, and
 nothing is made where no queue would get it. A full queue, or disk, does not hold up who caused
-them: a queue that is behind, or that nobody leads, goes without, since nothing else would bound
-what is kept for it.
+them. A queue that is behind, or has no leader, goes without, since nothing else bounds what is kept
+for it.
 """
 
 from __future__ import annotations

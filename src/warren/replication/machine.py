@@ -258,7 +258,7 @@ class Proposer:
 
     @abstractmethod
     def give_up(self, gone: dict[int, None]) -> None:
-        """Forget some of that, by their numbers: none will be applied, and nobody is told."""
+        """Forget some proposals, by their numbers; they are never applied, and tell no origin."""
 
     @abstractmethod
     def propose_plain(self, payload: bytes) -> bool:

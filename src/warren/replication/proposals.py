@@ -20,12 +20,12 @@ EPOCHS_ENOUGH: Final = 128
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Throttled:
-    """Proposes on behalf of publishers, and knows whether they have to wait.
+    """Proposes on behalf of publishers, who may have to wait.
 
     Attributes:
         proposals_behind: Whether publishers to quorum queues have to wait, because too much of what
             the node proposed is not applied.
-        unled_behind: The same of queues that have no leader, and of what nobody takes therefore.
+        unled_behind: The same of quorum queues that have no leader.
     """
 
     proposals_behind: bool = False
