@@ -25,7 +25,7 @@ class Publisher:
 
 
 @final
-class Unconfirmed(Publisher):
+class Unowed(Publisher):
     """Stands for a publisher that waits for no confirms, where it counts whether it is gone."""
 
     def __init__(self, publisher: Publisher) -> None:

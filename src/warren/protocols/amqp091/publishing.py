@@ -40,7 +40,7 @@ from warren.message.amqp091.scan import PropertyScan, scan_properties
 from warren.message.facts import MessageFacts
 from warren.message.flavours import AMQP091
 from warren.protocols.amqp091.confirms import Confirms
-from warren.queues.publishing import Publisher, PublishRun, Unconfirmed
+from warren.queues.publishing import Publisher, PublishRun, Unowed
 from warren.queues.queue import Queue
 from warren.queues.traffic import USES_MAX, ExchangeUse, Traffic
 from warren.vhost.handle import VhostHandle
@@ -737,7 +737,7 @@ class PublishPath:
                 queue.keep_order()
             owed = run
             if queue.stuck and owed is None:
-                owed = PublishRun(Unconfirmed(self._owner), 0, count, 1)
+                owed = PublishRun(Unowed(self._owner), 0, count, 1)
             queue.publish(records, lengths, count, persistent, owed, AMQP091, life_ms)
             if queue.congested():
                 self._owner.congested(queue)
