@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 
 BASE = {
+    "turn_budget",
     "checksum",
     "errors",
     "headed_list",
@@ -34,6 +35,7 @@ VHOST = QUEUES | {"vhost"}
 NODE = VHOST | {"protocols", "node"}
 
 MAY_IMPORT: dict[str, set[str]] = {
+    "turn_budget": {"limits"},
     "checksum": set(),
     "errors": set(),
     "headed_list": set(),

@@ -55,6 +55,30 @@ INPUT_SHARE_BYTES_MIN: Final = 8_192
 #: The share of a connection with which no other competes, in bytes.
 INPUT_ALONE_BYTES: Final = 4_194_304
 
+#: Work that one turn does for what clients send and that is not in proportion to its bytes, in
+#: steps: routes that are searched, queues that a message goes to, patterns that are matched. A step
+#: is about a tenth of a microsecond. What is left of the input waits for the next turn.
+TURN_STEPS_MAX: Final = 131_072
+
+#: What one step counts for where a connection's share of a turn is reckoned in bytes of input.
+STEP_BYTES: Final = 32
+
+#: Steps that the route of one message may take, queues that it reaches not counted: some tens of
+#: milliseconds. More is refused; exchanges with patterns that multiply are made to take this long.
+ROUTE_STEPS_MAX: Final = 262_144
+
+#: What a method of a client counts for, in steps; publishes and acknowledgements do not. Those of
+#: exchanges and queues look at the tables and may change them.
+METHOD_STEPS: Final = 16
+TOPOLOGY_STEPS: Final = 256
+
+#: Bytes of a message's headers that count for one step where they are decoded, to route by them.
+HEADER_STEP_BYTES: Final = 4
+
+#: What a queue counts for that a message goes to, in steps, if there are more than `QUEUES_FREE`.
+QUEUE_STEPS: Final = 16
+QUEUES_FREE: Final = 16
+
 #: Connections whose timers one turn looks at; each costs about a microsecond a channel.
 TURN_CONNECTIONS_MAX: Final = 128
 

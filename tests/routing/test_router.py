@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.errors import Refusal
+from warren.limits import ROUTE_STEPS_MAX
 from warren.routing.bindings import Binding
 from warren.routing.router import Router, routing_keys
 from warren.wire.amqp091.table import Table
@@ -227,3 +228,36 @@ def test_lookups_of_unknown_exchanges_are_not_kept() -> None:
         assert not router.by_message(f"none.{number}")
     assert not router._newer
     assert not any(name.startswith("none") for name in router._reaches)
+
+
+def test_a_search_that_takes_too_many_steps_leads_nowhere_and_is_not_remembered() -> None:
+    """All keys of a message count together, and so do all exchanges that it comes to."""
+    router = make_router()
+    for number in range(1_000):
+        bind(router, "f", "q1", str(number))
+        bind(router, "t", "f", f"{number}.#")
+    bind(router, "t", "q2", "#")
+    before = router.steps
+    assert router.route("t", "5") == ["q2", "q1"]
+    assert not router.gave_up
+    assert 1_000 < router.steps - before < 2_100
+    keys = [f"k{number}" for number in range(ROUTE_STEPS_MAX)]
+    before = router.steps
+    assert router.route_keys("t", keys) == []
+    assert router.gave_up
+    assert router.steps - before <= ROUTE_STEPS_MAX + 10
+    assert router.route("t", "5") == ["q2", "q1"]
+    assert router.route("t", "6") == ["q2", "q1"]
+    assert not router.gave_up
+
+
+def test_an_exchange_may_have_as_many_queues_as_it_likes() -> None:
+    router = Router("/")
+    router.add_exchange("f", "fanout", False, "")
+    count = ROUTE_STEPS_MAX + 1_000
+    for number in range(count):
+        router.add_queue(str(number))
+        bind(router, "f", str(number))
+    assert len(router.route("f", "")) == count
+    assert not router.gave_up
+    assert router.steps >= count

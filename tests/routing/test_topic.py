@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warren.limits import ROUTE_STEPS_MAX
 from warren.routing.bindings import Binding
 from warren.routing.topic import TopicTrie
 
@@ -87,22 +90,63 @@ def test_examples(pattern: str, key: str, expected: bool) -> None:
     assert found(trie, key) == ([pattern] if expected else [])
 
 
+def steps(trie: TopicTrie, key: str) -> int:
+    """What it takes to match a key."""
+    return int(ROUTE_STEPS_MAX - trie.match(key, []))
+
+
 def test_work_is_bounded_for_many_wildcards() -> None:
-    # Counts the nodes a match puts in its sets. A recursion needs about 10**14 steps here.
+    # A recursion needs about 10**14 steps here.
     trie = TopicTrie()
     pattern = ".".join(["#", "a"] * 20)
     trie.add(binding(pattern))
-    before = trie._step
-    assert found(trie, ".".join(["a"] * 200)) == [pattern]
-    assert trie._step - before == 201
+    key = ".".join(["a"] * 200)
+    assert found(trie, key) == [pattern]
+    assert steps(trie, key) < 201 * 41 + 2 * 201
+
+
+def prefixes(depth: int) -> list[str]:
+    """All patterns of so many words, each of which is `a` or `*`."""
+    return [".".join(words) for words in product("a*", repeat=depth)]
+
+
+def test_any_words_cost_nothing_for_words_that_no_pattern_goes_on_with() -> None:
+    """1,024 patterns each wait behind their `#` for the rest of the key, which is long."""
+    trie = TopicTrie()
+    for prefix in prefixes(10):
+        trie.add(binding(f"{prefix}.#.z"))
+    short, long = ".".join(["a"] * 12), ".".join(["a"] * 125)
+    assert steps(trie, long) - steps(trie, short) < 3 * 113
+    assert len(found(trie, long + ".z.z")) == 1_024
+
+
+def test_one_pattern_of_many_behind_one_any_words_costs_one_step() -> None:
+    trie = TopicTrie()
+    for number in range(1_000):
+        trie.add(binding(f"#.w{number}.x"))
+        trie.add(binding(f"p{number}.#.z.x"))
+    assert steps(trie, "p5.a.w7.z.x") < 40
+    assert sorted(found(trie, "p5.a.w7.x")) == ["#.w7.x"]
+
+
+def test_a_match_gives_up_when_it_has_taken_its_steps() -> None:
+    trie = TopicTrie()
+    for prefix in prefixes(8):
+        trie.add(binding(f"{prefix}.#.z.z"))
+    key = ".".join(["a"] * 8 + ["z"] * 100)
+    assert steps(trie, key) > 256 * 100
+    most = 10_000
+    left = trie.match(key, [], most)
+    assert -2 * 256 <= left < 0
 
 
 def test_remove_leaves_nothing_behind() -> None:
     trie = TopicTrie()
-    bindings = [binding(pattern) for pattern in ("a.b.c", "a.*.#", "#", "a.b", "")]
+    bindings = [binding(pattern) for pattern in ("a.b.c", "a.*.#", "#", "a.b", "", "#.b.*.#.*")]
     for one in bindings:
         trie.add(one)
     for one in bindings:
         trie.remove(one)
     root = trie._root
     assert (root.children, root.any_word, root.any_words, root.bindings) == ({}, None, None, {})
+    assert trie._after_any == {}

@@ -16,6 +16,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, write_i32_le
 from mypy_extensions import i32, i64
 
+from warren.limits import QUEUE_STEPS, QUEUES_FREE, STEP_BYTES, TURN_STEPS_MAX
 from warren.message.dead_letters import REJECTED, DeadLetter, DeadLetters
 from warren.message.flavours import AMQP091
 from warren.metadata.commands import Barrier
@@ -89,6 +90,8 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         self._records: list[bytes] = []
         self._lengths: BytesWriter = BytesWriter()
         self._bytes: i64 = 0
+        self._steps: i64 = 0
+        """What routes took of those that stay, in this turn."""
         self._circles: dict[str, None] = {}
         self._deaths: DeathTraffic = DeathTraffic()
         """Where those of the queue are counted whose turn it is."""
@@ -154,6 +157,7 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         self._vhost = forwarding.queue.vhost
         self._exchange = forwarding.exchange
         self._letter = None
+        self._steps = 0
         self._forwarded = forwarding
         forwarding.due = False
         forwarding.carry(self)
@@ -185,7 +189,9 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
             names: list[str] = []
             why = f"there is no exchange '{self._exchange}'"
         else:
+            before = tables.router.steps
             names = self._names(letter)
+            self._steps += tables.router.steps - before + QUEUE_STEPS * len(names)
             if not names:
                 why = f"exchange '{self._exchange}' has no route for some of them"
             elif reason != REJECTED:
@@ -206,6 +212,10 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
                 for exchange in self._keepers:
                     self._vhosts.keep_recent(self._vhost, exchange, [record])
         return targets
+
+    def spent(self) -> bool:
+        """Whether finding routes took as many steps as one turn may have."""
+        return self._steps >= TURN_STEPS_MAX
 
     def lacks(self) -> bool:
         """Whether one of the queues is not here yet."""
@@ -232,16 +242,22 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         dead_lettering.go_on()
 
     def take(self, letter: DeadLetter, letters: DeadLetters, reason: i64, flavour: i64) -> i64:
-        """Route the message that `letters` looked at last; gives the bytes that it takes."""
+        """Route the message that `letters` looked at last; gives the bytes that it takes.
+
+        What its route takes counts as bytes, too.
+        """
         self._deaths.by_reason[reason] += 1
         tables = self._metadata.vhosts.get(self._vhost)
         if tables is None:
             return 0
         router = tables.router
+        searched: i64 = 0
         if router.generation != self._generation or not self._goes_like(letter):
             self._letter = None
             self._keepers = []
+            before = router.steps
             names = self._names(letter)
+            searched = STEP_BYTES * (router.steps - before)
             if reason != REJECTED:
                 names = [name for name in names if not self._goes_round(letter, name)]
             self._route = self._named(names)
@@ -249,14 +265,16 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
                 self._letter = letter
                 self._generation = router.generation
         if not self._route and not self._keepers:
-            return 1
+            return 1 + searched
         record = letters.record()
         if self._keepers and is_to_keep(record):
             for exchange in self._keepers:
                 self._vhosts.keep_recent(self._vhost, exchange, [record])
         if self._route:
             self._gather(record, letter, flavour)
-        return len(record)
+            if len(self._route) > QUEUES_FREE:
+                searched += STEP_BYTES * QUEUE_STEPS * len(self._route)
+        return len(record) + searched
 
     def _goes_like(self, letter: DeadLetter) -> bool:
         """Whether it goes where the one did whose route is known."""

@@ -82,6 +82,7 @@ from warren.queues.paging import Pages
 from warren.queues.queue import Queue
 from warren.queues.traffic import Traffic
 from warren.raft.state import Options
+from warren.turn_budget import TurnBudget
 from warren.vhost.handle import VhostHandle
 from warren.vhost.pending import Resumable
 
@@ -133,6 +134,7 @@ class Node(Loop):
         self.turn_number = 0
         self.inputs = 0
         self.input_share = INPUT_ALONE_BYTES
+        self.budget = TurnBudget()
         self._sharing: i64 = 0
         """How many connections bring input in a turn, of late."""
         self.random: Random = random
@@ -254,6 +256,7 @@ class Node(Loop):
             settings.max_message_bytes,
         )
         self.direct_replies.wire(self.vhosts)
+        self.vhosts.budget = self.budget
         self.vhosts.consumer_timeout_ms = settings.consumer_timeout_ms
         self.vhosts.default_queue_type = settings.default_queue_type
         self.vhosts.relaxed_declares = settings.relaxed_declares
@@ -316,6 +319,8 @@ class Node(Loop):
         self._confirming: list[EndOfTurn] = []
         self._waking: dict[EndOfTurn, None] = {}
         self._going_on: list[Resumable] = []
+        self._going_last: list[Resumable] = []
+        """Those of them that used up what others are to have first."""
         self._works: deque[Work] = deque()
         self._spent_outputs: list[Output] = []
         self.due_snapshots: DueSnapshots = DueSnapshots(self.store, self.queues)
@@ -373,11 +378,13 @@ class Node(Loop):
         self.needs_turn = False
         self.turn_number += 1
         self._share_input()
+        self.budget.begin_turn()
         self._now_ms = self._wall_ns() // NS_PER_MS
         self._in_turn = True
-        if self._going_on:
-            going_on = self._going_on
+        if self._going_on or self._going_last:
+            going_on = self._going_on + self._going_last
             self._going_on = []
+            self._going_last = []
             for channel in going_on:
                 channel.go_on()
         if self._spent_outputs:
@@ -449,6 +456,7 @@ class Node(Loop):
         return (
             len(self._dirty_queues) > 0
             or len(self._going_on) > 0
+            or len(self._going_last) > 0
             or len(self._spent_outputs) > 0
             or len(self._dirty_outputs) > 0
             or len(self._confirming) > 0
@@ -683,9 +691,12 @@ class Node(Loop):
         self._confirming.append(channel)
         self.needs_turn = True
 
-    def go_on_later(self, channel: Resumable) -> None:
-        """Have a channel go on in the next turn."""
-        self._going_on.append(channel)
+    def go_on_later(self, channel: Resumable, spent: bool = False) -> None:
+        """Have a channel go on in the next turn, behind the others if it spent much."""
+        if spent:
+            self._going_last.append(channel)
+        else:
+            self._going_on.append(channel)
         self.needs_turn = True
 
     def do_in_parts(self, work: Work) -> None:

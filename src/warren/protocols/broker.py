@@ -21,6 +21,7 @@ from warren.protocols.output import OutputHost
 from warren.queues.fifo.live import PART_RUNS
 from warren.queues.queue import Host
 from warren.queues.traffic import Traffic
+from warren.turn_budget import TurnBudget
 from warren.versions import NEWEST
 from warren.vhost.handle import VhostHandle
 from warren.vhost.pending import Resumable
@@ -180,6 +181,7 @@ class Broker(Host, OutputHost):
         inputs: How many connections brought input since the last turn; they count themselves.
         input_share: How many bytes of input one connection may bring before the next turn.
         traffic: What is counted of messages and clients.
+        budget: What one turn may cost beside bytes of input.
     """
 
     settings: Settings
@@ -189,6 +191,7 @@ class Broker(Host, OutputHost):
     inputs: i64
     input_share: i64
     traffic: Traffic
+    budget: TurnBudget
 
     @abstractmethod
     def monotonic_ms(self) -> int:
@@ -277,8 +280,12 @@ class Broker(Host, OutputHost):
         """Have a channel's consumers looked at when settles have been applied."""
 
     @abstractmethod
-    def go_on_later(self, channel: Resumable) -> None:
-        """Have a channel go on in the next turn."""
+    def go_on_later(self, channel: Resumable, spent: bool = False) -> None:
+        """Have a channel go on in the next turn.
+
+        Args:
+            spent: Whether it used up more than its bytes of input say; it is among the last then.
+        """
 
     # Shortages, and the log.
 

@@ -39,7 +39,10 @@ class DeadLetterRouter:
 
     @abstractmethod
     def take(self, letter: DeadLetter, letters: DeadLetters, reason: i64, flavour: i64) -> i64:
-        """Route the message that `letters` looked at last; gives the bytes that it takes."""
+        """Route the message that `letters` looked at last; gives the bytes that it takes.
+
+        What else it costs counts as bytes, too.
+        """
 
 
 @final
@@ -186,7 +189,8 @@ class DeadLettering(Fetching, FlowControlled):
                     self.waiting = True
                     break
                 count = min(self._count, batch.first + batch.count - first, most)
-                most_bytes -= self._route(batch, router, count, now_ms)
+                count, taken = self._route(batch, router, count, most_bytes, now_ms)
+                most_bytes -= taken
                 most -= count
             gone.append(Run(first, first, count, self._acquired, self._failed))
             self._first += count
@@ -229,8 +233,14 @@ class DeadLettering(Fetching, FlowControlled):
                 self._failed = run.failed
         return True
 
-    def _route(self, batch: Batch, router: DeadLetterRouter, count: i64, now_ms: i64) -> i64:
-        """Have messages of one batch routed; gives how many bytes they took."""
+    def _route(
+        self, batch: Batch, router: DeadLetterRouter, count: i64, most_bytes: i64, now_ms: i64
+    ) -> tuple[i64, i64]:
+        """Have messages of one batch routed, no more than may be.
+
+        Returns:
+            How many were, and how many bytes they took.
+        """
         dead = self._dead[0]
         letters = self._letters_of(batch.flavour)
         failed = self._failed + dead.failed
@@ -241,7 +251,9 @@ class DeadLettering(Fetching, FlowControlled):
             here = failed - failures_at(batch.facts, at)
             letter = letters.make(batch.record(at), dead.reason, here, now_ms)
             taken += router.take(letter, letters, dead.reason, letters.flavour)
-        return taken
+            if taken >= most_bytes:
+                return at + 1 - position, taken
+        return count, taken
 
     def _letters_of(self, flavour: i64) -> DeadLetters:
         """What makes dead letters of messages of a flavour."""

@@ -65,6 +65,10 @@ class Forwarder:
         """
 
     @abstractmethod
+    def spent(self) -> bool:
+        """Whether finding routes took so much in this turn that the rest is for the next."""
+
+    @abstractmethod
     def lacks(self) -> bool:
         """Whether it goes to one more, which this node does not have yet."""
 
@@ -445,7 +449,7 @@ class Forwarding(Fetching):
         discards = queue.fifo.discards
         left: i64 = TURN_MESSAGES
         for outgoing in list(self._failed.values()):
-            if outgoing.again_ms > now_ms or left == 0:
+            if outgoing.again_ms > now_ms or left == 0 or forwarder.spent():
                 continue
             left -= 1
             kept, _ = discards.from_death(outgoing.death)
@@ -458,7 +462,7 @@ class Forwarding(Fetching):
             elif not self._send(outgoing, forwarder):
                 return
         safe = queue.safe_deaths()
-        while left > 0 and self._has_room():
+        while left > 0 and self._has_room() and not forwarder.spent():
             left -= 1
             run, reason = discards.from_death(self._next)
             if run is None or run.key >= safe:

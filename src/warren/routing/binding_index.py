@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from mypy_extensions import i64
+
+from warren.limits import ROUTE_STEPS_MAX
 from warren.message.properties import MessageProperties
 from warren.routing.bindings import Binding
 from warren.wire.amqp091.table import Table
@@ -21,6 +24,8 @@ class BindingIndex:
         by_headers: Whether the message's headers matter.
         by_properties: Whether other properties of the message do.
         at_random: Whether two messages that are alike may pass different bindings.
+        left: Steps that may still be taken for a message. Where there are none left it is given up,
+            and what was found does not count.
     """
 
     def __init__(
@@ -34,6 +39,7 @@ class BindingIndex:
         self.by_headers: bool = by_headers
         self.by_properties: bool = by_properties
         self.at_random: bool = at_random
+        self.left: i64 = ROUTE_STEPS_MAX
 
     @abstractmethod
     def add(self, binding: Binding) -> None:
@@ -57,11 +63,19 @@ class BindingIndex:
             headers: The message's headers, None where it has none.
             properties: Only looked at where `by_properties`.
         """
-        if self.by_key:
-            for routing_key in routing_keys:
-                self.match(routing_key, headers, found)
-        else:
+        if not self.by_key:
             self.match("", headers, found)
+        elif len(routing_keys) == 1:
+            self.match(routing_keys[0], headers, found)
+        else:
+            for routing_key in dict.fromkeys(routing_keys):
+                before: i64 = len(found)
+                self.match(routing_key, headers, found)
+                if before > 0:
+                    # A binding may be found for each of them.
+                    self.left -= len(found) - before
+                if self.left < 0:
+                    return
 
     @abstractmethod
     def match(self, routing_key: str, headers: Table | None, found: list[Binding]) -> None:

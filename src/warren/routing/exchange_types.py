@@ -5,11 +5,13 @@ Those that choose one binding for a message are in `spreading`.
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import Final, TypeAlias, TypeVar, final
+
+from mypy_extensions import i64
 
 from warren.routing.binding_index import BindingIndex
 from warren.routing.bindings import Binding
-from warren.routing.headers import HeaderMatch, match_values
+from warren.routing.headers import HeaderMatch, MatchValue, match_values
 from warren.routing.spreading import HashIndex, LocalIndex, ModulusIndex, RandomIndex
 from warren.routing.topic import TopicTrie
 from warren.wire.amqp091.table import Table
@@ -46,6 +48,15 @@ EXCHANGE_TYPES: Final = (*PLAIN_TYPES, DELAYED_MESSAGE)
 OLDEST_TYPES: Final = ("direct", "fanout", "topic", "headers")
 """Those that every release knows."""
 
+#: A header that a binding demands, and the value that it is to have.
+HeaderValue: TypeAlias = tuple[str, MatchValue]
+Place = TypeVar("Place")
+
+NONE_BOUND: Final[dict[Binding, HeaderMatch]] = {}
+
+STEPS_A_CONDITION: Final = 4
+"""What it counts for to see whether a message's headers are all that a binding demands."""
+
 
 @final
 class DirectIndex(BindingIndex):
@@ -73,6 +84,7 @@ class DirectIndex(BindingIndex):
 
     def match(self, routing_key: str, headers: Table | None, found: list[Binding]) -> None:
         """Append the bindings whose key is the routing key."""
+        self.left -= 1
         bound = self._by_key.get(routing_key)
         if bound is not None:
             found.extend(bound)
@@ -117,31 +129,95 @@ class TopicIndex(BindingIndex):
 
     def match(self, routing_key: str, headers: Table | None, found: list[Binding]) -> None:
         """Append the bindings whose pattern matches the routing key."""
-        self._trie.match(routing_key, found)
+        self.left = self._trie.match(routing_key, found, self.left)
 
 
 @final
 class HeadersIndex(BindingIndex):
-    """The message's headers pass the binding's arguments. Costs a look at every binding."""
+    """The message's headers pass the binding's arguments.
+
+    A message asks only bindings that one of its headers is a reason for: each binding stands under
+    what it demands of headers, or, if it demands all of that, under one part of it, which it has in
+    common with as few others as can be.
+    """
 
     def __init__(self) -> None:
         super().__init__(False, True)
         self._bound: dict[Binding, HeaderMatch] = {}
+        self._by_value: dict[HeaderValue, dict[Binding, HeaderMatch]] = {}
+        self._by_name: dict[str, dict[Binding, HeaderMatch]] = {}
+        """Those that ask for no value."""
+        self._always: dict[Binding, HeaderMatch] = {}
+        """Those that ask for nothing."""
 
     def add(self, binding: Binding) -> None:
         """Take in a binding with the condition that its arguments make."""
-        self._bound[binding] = HeaderMatch(binding.arguments)
+        condition = HeaderMatch(binding.arguments)
+        self._bound[binding] = condition
+        if condition.any:
+            for name in condition.present:
+                self._by_name.setdefault(name, {})[binding] = condition
+            for demanded in condition.equal.items():
+                self._by_value.setdefault(demanded, {})[binding] = condition
+        elif condition.equal:
+            chosen: HeaderValue | None = None
+            fewest: i64 = 0
+            for demanded in condition.equal.items():
+                others: i64 = len(self._by_value.get(demanded, NONE_BOUND))
+                if chosen is None or others < fewest:
+                    chosen = demanded
+                    fewest = others
+            assert chosen is not None, "something is demanded"
+            condition.chosen = chosen
+            self._by_value.setdefault(chosen, {})[binding] = condition
+        elif condition.present:
+            self._by_name.setdefault(condition.present[0], {})[binding] = condition
+        else:
+            self._always[binding] = condition
 
     def remove(self, binding: Binding) -> None:
         """Drop a binding with its condition."""
-        del self._bound[binding]
+        condition = self._bound.pop(binding)
+        if condition.any:
+            for name in condition.present:
+                _drop(self._by_name, name, binding)
+            for demanded in condition.equal.items():
+                _drop(self._by_value, demanded, binding)
+        elif condition.chosen is not None:
+            _drop(self._by_value, condition.chosen, binding)
+        elif condition.present:
+            _drop(self._by_name, condition.present[0], binding)
+        else:
+            del self._always[binding]
 
     def match(self, routing_key: str, headers: Table | None, found: list[Binding]) -> None:
         """Append the bindings whose condition the message's headers meet."""
         values = match_values(headers)
-        for binding, condition in self._bound.items():
-            if condition.passes(values):
-                found.append(binding)
+        found.extend(self._always)
+        several: dict[Binding, None] = {}
+        """Those that one header is enough for: another may be so, too."""
+        self.left -= len(values) + 1
+        for given in values.items():
+            for reasons in (self._by_value.get(given), self._by_name.get(given[0])):
+                if reasons is None:
+                    continue
+                self.left -= STEPS_A_CONDITION * len(reasons)
+                if self.left < 0:
+                    return
+                for binding, condition in reasons.items():
+                    if condition.any:
+                        several[binding] = None
+                    elif condition.passes(values):
+                        found.append(binding)
+        found.extend(several)
+
+
+def _drop(places: dict[Place, dict[Binding, HeaderMatch]], place: Place, binding: Binding) -> None:
+    """Have a binding stand in one place no more."""
+    bound = places[place]
+    del bound[binding]
+    if not bound:
+        del places[place]
 
 
 def new_index(kind: str, arguments: Table) -> BindingIndex:

@@ -46,36 +46,44 @@ def match_values(headers: Table | None) -> dict[str, MatchValue]:
 
 @final
 class HeaderMatch:
-    """What one binding's arguments demand of a message's headers."""
+    """What one binding's arguments demand of a message's headers.
+
+    Attributes:
+        any: Whether one header that is as demanded will do.
+        present: Headers that are to be there, with any value.
+        equal: Headers that are to have a value.
+        chosen: One of `equal`, by which the binding is found; None as long as none was chosen.
+    """
 
     def __init__(self, arguments: Table) -> None:
         mode = arguments.get("x-match")
         with_x = mode == "all-with-x" or mode == "any-with-x"
-        self._any: bool = mode == "any" or mode == "any-with-x"
-        self._present: list[str] = []
-        self._equal: dict[str, MatchValue] = {}
+        self.any: bool = mode == "any" or mode == "any-with-x"
+        self.present: list[str] = []
+        self.equal: dict[str, MatchValue] = {}
+        self.chosen: tuple[str, MatchValue] | None = None
         for name, value in arguments.items():
             if name == "x-match" or (name.startswith("x-") and not with_x):
                 continue
             if value is None:
-                self._present.append(name)
+                self.present.append(name)
             else:
-                self._equal[name] = match_value(value)
+                self.equal[name] = match_value(value)
 
     def passes(self, headers: dict[str, MatchValue]) -> bool:
         """Whether a message with these headers passes."""
-        if self._any:
-            for name in self._present:
+        if self.any:
+            for name in self.present:
                 if name in headers:
                     return True
-            for name, value in self._equal.items():
+            for name, value in self.equal.items():
                 if headers.get(name) == value:
                     return True
             return False
-        for name in self._present:
+        for name in self.present:
             if name not in headers:
                 return False
-        for name, value in self._equal.items():
+        for name, value in self.equal.items():
             if headers.get(name) != value:
                 return False
         return True

@@ -16,6 +16,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, Refusal
+from warren.limits import ROUTE_STEPS_MAX
 from warren.message.delays import delay_of
 from warren.message.properties import MessageProperties
 from warren.routing.alternates import ALTERNATE_EXCHANGE, Alternates
@@ -92,6 +93,8 @@ class Router:
         places: Knows which queues live on this node.
         bounds_keys: Whether there are users here who may not use any routing key; which, the
             metadata says.
+        steps: What all searches for routes have cost so far.
+        gave_up: Whether the newest search took too many steps. It led nowhere then.
     """
 
     def __init__(
@@ -102,6 +105,8 @@ class Router:
     ) -> None:
         self.generation: i64 = 1
         self.bounds_keys: bool = False
+        self.steps: i64 = 0
+        self.gave_up: bool = False
         self.alternates: Alternates = Alternates()
         self.places: Places = Places()
         self._policies: i64 = 1
@@ -362,6 +367,8 @@ class Router:
             found = older.get(routing_key)
         if found is None:
             found = self._search(exchange, [routing_key], None, None)
+            if self.gave_up:
+                return found
         self._remember(exchange, routing_key, found)
         return found
 
@@ -392,10 +399,16 @@ class Router:
         properties: MessageProperties | None,
         keepers: list[str] | None = None,
     ) -> list[str]:
-        """Follow bindings from an exchange, breadth first; note exchanges that keep messages."""
+        """Follow bindings from an exchange, breadth first; note exchanges that keep messages.
+
+        A message that would take more than `ROUTE_STEPS_MAX` steps leads nowhere: `gave_up`. Queues
+        that are found count, but not towards that: an exchange may have as many as it likes.
+        """
         names: dict[str, None] = {}
         seen: dict[str, None] = {exchange: None}
         waiting = [exchange]
+        left: i64 = ROUTE_STEPS_MAX
+        self.gave_up = False
         for name in waiting:
             node = self._exchanges.get(name)
             if node is None:
@@ -409,32 +422,47 @@ class Router:
             found: list[Binding] = []
             if node.local is not None:
                 node.local.match_here(self.places, found)
+                left -= 1
             else:
-                node.index.select(routing_keys, headers, properties, found)
+                index = node.index
+                index.left = left
+                index.select(routing_keys, headers, properties, found)
+                left = index.left - 1
+            if left < 0:
+                self.gave_up = True
+                break
+            left -= len(found)
+            known: i64 = len(names)
             for binding in found:
                 if not binding.to_exchange:
                     names[binding.destination] = None
                 elif binding.destination not in seen:
                     seen[binding.destination] = None
                     waiting.append(binding.destination)
+            left += len(names) - known
             if not found:
                 alternate = self._alternate(node)
                 if alternate and alternate not in seen:
                     seen[alternate] = None
                     waiting.append(alternate)
-        return list(names) if names else self._none
+        self.steps += ROUTE_STEPS_MAX - left + len(names)
+        if self.gave_up or not names:
+            return self._none
+        return list(names)
 
     def _reach(self, exchange: str) -> Reach:
         known = self._reaches.get(exchange)
         if known is not None:
             return known
         reach = Reach()
+        self.gave_up = False
         seen: dict[str, None] = {exchange: None}
         waiting = [exchange]
         for name in waiting:
             node = self._exchanges.get(name)
             if node is None:
                 continue
+            self.steps += len(node.to_exchanges) + 1
             if node.index.by_key:
                 reach.by_key = True
             if node.index.by_headers or node.store:

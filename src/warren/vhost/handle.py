@@ -13,6 +13,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
+from warren.limits import ROUTE_STEPS_MAX
 from warren.message.facts import MessageFacts
 from warren.message.flavours import AMQP091, as_amqp091, envelope_of, is_known
 from warren.message.properties import MessageProperties, parse_life, plain_life, stored_life
@@ -171,13 +172,17 @@ class VhostHandle:
             if route.reply is None:
                 route.reply = host.addressed_reply(self.name, routing_key)
             return route
-        route.by_message = self._router.by_message(exchange)
-        route.by_properties = self._router.needs_properties(exchange)
+        router = self._router
+        before = router.steps
+        route.by_message = router.by_message(exchange)
+        route.by_properties = router.needs_properties(exchange)
         if not route.by_message:
-            if self._router.keeps(exchange):
-                names = self._router.route_kept(exchange, [routing_key], None, None, route.keepers)
+            if router.keeps(exchange):
+                names = router.route_kept(exchange, [routing_key], None, None, route.keepers)
             else:
-                names = self._router.route(exchange, routing_key)
+                names = router.route(exchange, routing_key)
+            if router.steps != before:
+                self._searched(before)
             route.queues = self._named(names)
         return route
 
@@ -204,15 +209,33 @@ class VhostHandle:
                 for key in keys:
                     self._check_topic(WRITE, route.exchange, key)
         router = self._router
+        before = router.steps
         if router.keeps(route.exchange):
             names = router.route_kept(route.exchange, keys, headers, properties, result.keepers)
         elif facts.copies:
             names = router.route_keys(route.exchange, keys, headers, properties)
         else:
             names = router.route(route.exchange, route.routing_key, headers, properties)
+        if router.steps != before:
+            self._searched(before)
         result.queues = self._named(names)
         check_targets(facts, result.queues, self._tables)
         return result
+
+    def _searched(self, before: i64) -> None:
+        """Have the turn pay for a search, before which all had taken so many steps.
+
+        Raises:
+            Refusal: `PRECONDITION_FAILED`, it was given up.
+        """
+        router = self._router
+        self._host.budget.spent += router.steps - before
+        if router.gave_up:
+            raise Refusal(
+                PRECONDITION_FAILED,
+                f"routing the message takes more than {ROUTE_STEPS_MAX} steps: use fewer words, "
+                "fewer CC and BCC keys, or patterns with fewer wildcards",
+            )
 
     def check_properties(self, facts: MessageFacts, route: Route) -> None:
         """Refuse what this user may not claim or name, and what is not supported.

@@ -14,6 +14,7 @@ from warren.metadata.tables import QueueRecord
 from warren.pending import PendingRequest, PendingResult
 from warren.queues.queue import Queue
 from warren.queues.traffic import PublishedTraffic
+from warren.turn_budget import TurnBudget
 from warren.vhost.pending import Resumable
 from warren.vhost.routes import ReplyTarget
 from warren.vhost.tracing import TracedRun, Tracer
@@ -35,6 +36,7 @@ class VhostHost:
         replies: What takes direct replies on this node, by vhost and address.
         traffic: What clients of this node published, by vhost.
         tracers: Whether vhosts are traced on this node, by name.
+        budget: What searches for routes draw on.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class VhostHost:
         self.replies: dict[tuple[str, str], ReplyTarget] = {}
         self.traffic: dict[str, PublishedTraffic] = {}
         self.tracers: dict[str, Tracer] = {}
+        self.budget: TurnBudget = TurnBudget()
 
     def traffic_of(self, vhost: str) -> PublishedTraffic:
         """What clients of this node published to a vhost."""

@@ -15,7 +15,7 @@ from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from warren.errors import Refusal
-from warren.limits import FRAME_OVERHEAD_BYTES
+from warren.limits import FRAME_OVERHEAD_BYTES, METHOD_STEPS, TOPOLOGY_STEPS
 from warren.message.amqp091.record import content_at
 from warren.message.amqp091.scan import PropertyScan
 from warren.message.flavours import AMQP091
@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from warren.protocols.amqp091.connection import Connection
     from warren.protocols.amqp091.polling import PollLink
 
+EXCHANGE_CLASS: Final = 40
+QUEUE_CLASS: Final = 50
 BASIC_ACK: Final = 0x003C0050
 CHANNEL_CLOSE: Final = 0x00140028
 CHANNEL_CLOSE_OK: Final = 0x00140029
@@ -172,6 +174,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             number,
             connection.output.frame_max - FRAME_OVERHEAD_BYTES,
             connection.broker.traffic,
+            connection.broker.budget,
         )
         self.acked_to: i64 = 0
         self._served: HandedOut | None = None
@@ -289,6 +292,8 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             self.publishing.begin(data, at - 7, end + 1)
             return
         method = spec.decode_method(data, at, end)
+        changes = key >> 16 == EXCHANGE_CLASS or key >> 16 == QUEUE_CLASS
+        self.connection.broker.budget.spent += TOPOLOGY_STEPS if changes else METHOD_STEPS
         try:
             if self.vhost.removing() and methods.waits_for_removal(self, method):
                 # Its queue is about to go; what is asked now has to find it gone.
@@ -548,7 +553,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
                 self.connection.broker.go_on_later(self)
                 break
             start = self._kept_at
-            at = connection.take_up(self._kept, start, start + TURN_BYTES)
+            at = connection.take_up(self, self._kept, start, start + TURN_BYTES)
             if self._repeat_at >= 0:
                 at = self._repeat_at
                 self._repeat_at = -1

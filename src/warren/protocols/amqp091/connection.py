@@ -24,6 +24,7 @@ from warren.limits import (
     ASSEMBLY_BYTES_MAX,
     FRAME_OVERHEAD_BYTES,
     FRAME_SLACK_BYTES,
+    STEP_BYTES,
 )
 from warren.ports import Transport
 from warren.protocols.amqp091.agreement import Agreement, greeting, shared_properties
@@ -260,6 +261,9 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         if bounded:
             most = min(end, at + broker.input_share - self._turn_bytes)
         start = at
+        budget = broker.budget
+        spent = budget.spent
+        before = budget.begin(broker.input_share - self._turn_bytes)
         try:
             at = self._parse(data, at, most)
         except ConnectionException as error:
@@ -271,12 +275,15 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
             else:
                 self._fail(error)
             return
-        self._turn_bytes += at - start
+        stopped = budget.over() and at < end
+        budget.limit = before
+        spent = (budget.spent - spent) * STEP_BYTES
+        self._turn_bytes += at - start + spent
         if self.state == CLOSED:
             return
-        if self._turn_bytes >= broker.input_share and self._held & HELD_BY_TURN == 0:
+        if (stopped or self._turn_bytes >= broker.input_share) and self._held & HELD_BY_TURN == 0:
             self._hold(HELD_BY_TURN)
-            broker.go_on_later(self)
+            broker.go_on_later(self, spent > at - start)
         if at == end:
             return
         if at < most and end - at >= 7 and data[at] == 3:
@@ -472,7 +479,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         else:
             self._release(HELD_BY_CHANNELS)
 
-    def take_up(self, data: bytes, at: i64, enough: i64) -> i64:
+    def take_up(self, channel: Channel, data: bytes, at: i64, enough: i64) -> i64:
         """Process frames that a channel had put aside; returns the offset of the rest.
 
         Args:
@@ -480,7 +487,15 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
             at: Where to begin.
             enough: No frame is begun at this offset or behind.
         """
-        return self._parse(data, at, len(data), enough)
+        budget = self.broker.budget
+        before = budget.begin(enough - at)
+        at = self._parse(data, at, len(data), enough)
+        if budget.over() and not channel.aside:
+            # What is left is for another turn.
+            channel.aside = True
+            self.broker.go_on_later(channel, True)
+        budget.limit = before
+        return at
 
     # Frames.
 
@@ -491,6 +506,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         What a channel takes up again (`enough` says how far) ends where the channel waits again.
         """
         end: i64 = len(data)
+        budget = self.broker.budget
         while at < most and end - at >= 7 and self.state != CLOSED:
             size: i64 = i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF
             if size > self.agreement.frame_max - FRAME_OVERHEAD_BYTES + FRAME_SLACK_BYTES:
@@ -532,6 +548,12 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
                     channel.put_aside(data, at, stop, key)
                 at = stop
                 continue
+            if (
+                budget.spent >= budget.limit
+                and key != BASIC_ACK
+                and (key != BASIC_PUBLISH or channel.publishing.costs(data, at, stop))
+            ):
+                return at
             try:
                 if (
                     self._alarms != 0

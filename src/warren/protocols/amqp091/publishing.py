@@ -32,6 +32,9 @@ from warren.limits import (
     BODY_FRAME_BYTES_MIN,
     CONTENT_BYTES_MAX,
     EMPTY_FRAMES_MAX,
+    HEADER_STEP_BYTES,
+    QUEUE_STEPS,
+    QUEUES_FREE,
 )
 from warren.message.amqp091.conversion import neutral_properties
 from warren.message.amqp091.edits import without_bcc
@@ -43,6 +46,7 @@ from warren.protocols.amqp091.confirms import Confirms
 from warren.queues.publishing import Publisher, PublishRun, Unowed
 from warren.queues.queue import Queue
 from warren.queues.traffic import USES_MAX, ExchangeUse, Traffic
+from warren.turn_budget import TurnBudget
 from warren.vhost.handle import VhostHandle
 from warren.vhost.routes import Route
 from warren.wire.amqp091 import spec
@@ -62,6 +66,8 @@ UNCHECKED: Final = b"\xff"
 """Equal to no properties, which are at least two bytes."""
 HEADER_OWED: Final = -1
 """Not even the header frame of a message has come, so that the size of its body is not known."""
+EXCHANGE_AT: Final = 13
+"""Where in a method frame that publishes the size of the exchange's name stands."""
 WANTS_LIFE: Final = 2
 """Where in what a message asks queues for its life begins; see `wants_of`."""
 NO_METHOD: Final = "expected method frame, got non method frame instead"
@@ -367,12 +373,14 @@ class PublishPath:
         channel: i64,
         payload_max: i64,
         traffic: Traffic,
+        budget: TurnBudget,
     ) -> None:
         """Begin without confirms.
 
         Args:
             payload_max: Largest frame payload that was agreed, in bytes.
             traffic: Where messages are counted.
+            budget: What messages draw on that cost more than their bytes say.
         """
         self.confirms: Confirms | None = None
         self.transactional: bool = False
@@ -390,6 +398,7 @@ class PublishPath:
         self._use: ExchangeUse | None = None
         """That of the last message."""
         self._traffic: Traffic = traffic
+        self._budget: TurnBudget = budget
 
     def publish(self, data: bytes, at: i64, end: i64, most: i64) -> i64:
         """Accept whole messages of this channel from `data[at:end]`, as many as follow directly.
@@ -414,6 +423,7 @@ class PublishPath:
         body_sizes = self._traffic.sizes
         lengths = BytesWriter()
         count: i64 = 0
+        begin = at
         start = at
         before: i64 = 0  # What the message before takes.
         while True:
@@ -425,6 +435,8 @@ class PublishPath:
                     self._accept(data[start:at], lengths, count, shape.wants)
                     lengths, count, start = BytesWriter(), 0, at
                 self.failed_at = at
+                if at > begin and self._budget.over():
+                    return at
                 shape.resolve(method)
             # The content header frame.
             if end - head < 22:
@@ -471,13 +483,16 @@ class PublishPath:
                     raise
                 if count > 0 and (shape.alone or shape.wants != wants):
                     self._accept(data[start:at], lengths, count, wants)
+                    if self._budget.over():
+                        return at
                     lengths, count, start = BytesWriter(), 0, at
                 if shape.alone:
                     self._accept_record(data[at:stop], head - at)
                     at = stop
                     start = at
                     self.failed_at = at
-                    if at >= most or not self._publish_follows(data, at, end):
+                    enough = at >= most or self._budget.over()
+                    if enough or not self._publish_follows(data, at, end):
                         return at
                     continue
             more: i64 = 0
@@ -501,6 +516,20 @@ class PublishPath:
             return at
         self.begin(data, at, head)
         return head
+
+    def costs(self, data: bytes, at: i64, stop: i64) -> bool:
+        """Whether the message whose method frame is `data[at:stop]` may cost more than its bytes.
+
+        Not by the default exchange, nor by the route of the message before if that leads to few
+        queues: there is nothing to search.
+        """
+        if self.assembly is not None or stop - at <= EXCHANGE_AT or data[at + EXCHANGE_AT] == 0:
+            return False
+        shape = self._shape
+        if shape is None or shape.alone or not shape.goes_with(data[at:stop]):
+            return True
+        route = shape.route
+        return route is None or len(route.queues) > QUEUES_FREE
 
     def content(self, data: bytes, at: i64, stop: i64) -> None:
         """Take the next content frame, `data[at:stop]`, of the message that is being collected.
@@ -661,6 +690,7 @@ class PublishPath:
         if scan.direct_reply:
             record = self._owner.reply_to(record, scan, head)
         if scan.copies or route.by_message:
+            self._budget.spent += (scan.headers_end - scan.headers_at) // HEADER_STEP_BYTES
             headers = decode_table(shape.properties, scan.headers_at, scan.headers_end)
             properties = neutral_properties(shape.properties) if route.by_properties else None
             route = self._vhost.route_message(route, scan, headers, properties)
@@ -704,6 +734,8 @@ class PublishPath:
     ) -> None:
         """Put messages into the queues of a route, or return them."""
         queues = route.queues
+        if len(queues) > QUEUES_FREE:
+            self._budget.spent += QUEUE_STEPS * len(queues)
         use = self._use_of(route)
         use.published(count)
         copies = count * len(queues)

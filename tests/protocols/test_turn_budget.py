@@ -1,0 +1,212 @@
+"""One turn does bounded work whatever messages cost; the rest goes on in the next turn.
+
+Work is counted in steps, as the node does, and never in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+
+from tests.node.pair import Pair
+from tests.protocols.line import Line, publish_frames
+from warren.limits import QUEUE_STEPS, ROUTE_STEPS_MAX, TURN_STEPS_MAX
+from warren.wire.amqp091 import spec
+from warren.wire.amqp091.frame import method_frame
+from warren.wire.amqp091.properties import Properties
+from warren.wire.amqp091.table import Table
+
+DEAR = [".".join(words) + ".#.z.z" for words in product("a*", repeat=7)]
+"""Patterns that a key of many words has looked at again for each `z`."""
+COSTS = 2 * 128 * 100
+"""Steps that the key below takes, about."""
+
+
+def dear_key(number: int) -> str:
+    """A key that is like no other and matches none of these patterns."""
+    return ".".join(["a"] * 7 + ["z"] * 100 + [f"n{number}"])
+
+
+def exchange(line: Line, name: str, kind: str) -> None:
+    line.ask(1, spec.ExchangeDeclare(0, name, kind, False, False, False, False, False, {}))
+
+
+def queue(line: Line, name: str) -> None:
+    line.ask(1, spec.QueueDeclare(0, name, False, False, False, False, False, {}))
+
+
+def bind(line: Line, name: str, source: str, key: str, arguments: Table | None = None) -> None:
+    line.ask(1, spec.QueueBind(0, name, source, key, False, arguments or {}))
+
+
+def with_headers(headers: Table) -> bytes:
+    return Properties(headers=headers).encode()
+
+
+def dear_pair(channels: int = 1) -> tuple[Pair, Line]:
+    """A node with a topic exchange whose routes take long to find, and a queue that gets all."""
+    pair = Pair(alone=True)
+    line = Line(pair.a, channels)
+    exchange(line, "t", "topic")
+    queue(line, "q")
+    queue(line, "other")
+    for pattern in DEAR:
+        bind(line, "other", "t", pattern)
+    bind(line, "q", "t", "#")
+    return pair, line
+
+
+def dear_publishes(count: int, sender: str = "") -> bytes:
+    frames: list[bytes] = []
+    for number in range(count):
+        body = f"{sender}{number}".encode()
+        frames += publish_frames(1, "t", dear_key(number), parts=[body])
+    return b"".join(frames)
+
+
+def turns(pair: Pair, done: Callable[[], bool]) -> list[int]:
+    """Give the node turns until something is so: what each of them cost, in steps."""
+    node = pair.a.node
+    costs: list[int] = []
+    for _ in range(200):
+        if done():
+            return costs
+        pair.a.executor.step()
+        node.turn()
+        costs.append(int(node.budget.spent))
+    raise AssertionError("it did not come about")
+
+
+def test_dear_publishes_go_on_in_later_turns_and_in_order() -> None:
+    pair, line = dear_pair()
+    pair.settle()
+    count = 30
+    line.hand(dear_publishes(count))
+    assert COSTS < pair.a.node.budget.spent < TURN_STEPS_MAX + 2 * COSTS
+    assert line.held, "its socket is left alone meanwhile"
+    costs = turns(pair, lambda: not line.held)
+    assert max(costs) < TURN_STEPS_MAX + 2 * COSTS
+    assert len(costs) > count * COSTS // (TURN_STEPS_MAX + 2 * COSTS) - 2
+    assert [told.body for told in line.drain("q")] == [str(each).encode() for each in range(count)]
+
+
+def test_who_sends_cheap_messages_does_not_wait_for_who_sends_dear_ones() -> None:
+    """Nor do two who both send dear ones keep each other from getting on."""
+    pair, line = dear_pair()
+    second, cheap = Line(pair.a), Line(pair.a)
+    queue(cheap, "c")
+    pair.settle()
+    line.hand(dear_publishes(60, "a"))
+    second.hand(dear_publishes(60, "b"))
+    cheap.hand(b"".join(publish_frames(1, "", "c", parts=[b"now"])))
+    assert len(turns(pair, lambda: pair.a.queue("c").ready_count() == 1)) == 1
+    seen = len(cheap.told)
+    cheap.send(1, spec.ExchangeDeclare(0, "x", "fanout", False, False, False, False, False, {}))
+    assert len(turns(pair, lambda: len(cheap.told) > seen)) <= 4
+    assert line.held and second.held, "that is done long before they are"
+    turns(pair, lambda: not line.held and not second.held)
+    senders = [told.body[:1] for told in line.drain("q")]
+    assert len(senders) == 120
+    assert 20 <= senders[:60].count(b"a") <= 40
+
+
+def test_what_a_channel_had_put_aside_is_as_bounded() -> None:
+    pair, line = dear_pair()
+    pair.settle()
+    declare = spec.QueueDeclare(0, "n", False, False, False, False, False, {})
+    line.hand(method_frame(1, declare.encode()) + dear_publishes(30))
+    ready = pair.a.queue("q").ready_count
+    assert max(turns(pair, lambda: ready() == 30)) < TURN_STEPS_MAX + 2 * COSTS
+    assert [told.body for told in line.drain("q")] == [str(each).encode() for each in range(30)]
+
+
+def test_a_message_whose_route_takes_too_long_closes_its_channel() -> None:
+    """With a text that says what to do; the connection and its other channels go on."""
+    pair, line = dear_pair(2)
+    keys = [dear_key(number) for number in range(2 * ROUTE_STEPS_MAX // COSTS)]
+    dear = publish_frames(1, "t", "k", with_headers({"CC": list(keys)}), [b"x"])
+    line.hand(b"".join(dear))
+    closed = line.wait(1, spec.ChannelClose)[0].method
+    assert isinstance(closed, spec.ChannelClose)
+    assert closed.reply_code == 406
+    assert f"more than {ROUTE_STEPS_MAX} steps: use fewer words" in closed.reply_text
+    assert pair.a.node.budget.spent < ROUTE_STEPS_MAX + 3 * COSTS
+    line.ask(2, spec.QueueDeclare(0, "q", True, False, False, False, False, {}))
+    assert pair.a.queue("q").ready_count() == 0
+
+
+def test_a_message_to_many_queues_counts_as_many() -> None:
+    pair = Pair(alone=True)
+    line = Line(pair.a)
+    exchange(line, "f", "fanout")
+    many = 400
+    for number in range(many):
+        queue(line, f"q{number}")
+        bind(line, f"q{number}", "f", "")
+    pair.settle()
+    count = 3 * TURN_STEPS_MAX // (many * QUEUE_STEPS)
+    frames: list[bytes] = []
+    for number in range(count):
+        # The properties differ, so that each is a run of its own.
+        life = Properties(expiration=str(600_000 + number)).encode()
+        frames += publish_frames(1, "f", "", life, [b"x"])
+    line.hand(b"".join(frames))
+    share = TURN_STEPS_MAX + 2 * many * QUEUE_STEPS
+    assert pair.a.node.budget.spent < share
+    assert max(turns(pair, lambda: pair.a.queue("q0").ready_count() == count)) < share
+    assert pair.a.queue("q399").ready_count() == count
+
+
+@pytest.mark.parametrize("match", ["all", "any"])
+def test_headers_ask_only_bindings_that_have_a_reason(match: str) -> None:
+    """3,000 bindings that share one header with the message, and not the other."""
+    pair = Pair(alone=True)
+    line = Line(pair.a)
+    exchange(line, "h", "headers")
+    queue(line, "q")
+    for number in range(600):
+        arguments: Table = {"x-match": match, "kind": "order", "customer": f"c{number}"}
+        if match == "any":
+            del arguments["kind"]
+        bind(line, "q", "h", "", arguments)
+    pair.settle()
+    before = pair.a.node.budget.spent
+    properties = with_headers({"kind": "order", "customer": "c5"})
+    line.hand(b"".join(publish_frames(1, "h", "", properties, [b"x"])))
+    assert pair.a.node.budget.spent - before < 100
+    assert [told.body for told in line.drain("q")] == [b"x"]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_dead_letters_whose_routes_are_dear_take_several_turns(kept: bool) -> None:
+    """Also those of a quorum queue that stay there until they are confirmed."""
+    pair, line = dear_pair()
+    arguments: Table = {"x-dead-letter-exchange": "t"}
+    if kept:
+        arguments["x-queue-type"] = "quorum"
+        arguments["x-dead-letter-strategy"] = "at-least-once"
+        arguments["x-overflow"] = "reject-publish"
+    line.ask(1, spec.QueueDeclare(0, "dying", False, True, False, False, False, arguments))
+    pair.settle()
+    count = 40
+    for number in range(count):
+        properties = with_headers({"CC": [dear_key(number)]})
+        line.hand(b"".join(publish_frames(1, "", "dying", properties, [b"%d" % number])))
+    pair.until(lambda: pair.a.queue("dying").ready_count() == count)
+    line.ask(1, spec.BasicConsume(0, "dying", "", False, False, False, False, {}))
+    line.wait(count, spec.BasicDeliver)
+    router = pair.a.node.metadata.vhosts["/"].router
+    line.send(1, spec.BasicNack(0, True, False))
+    most = 0
+    node = pair.a.node
+    for _ in range(400):
+        before = router.steps
+        pair.a.executor.step()
+        node.turn()
+        most = max(most, int(router.steps - before))
+        if pair.a.queue("q").ready_count() == count:
+            break
+    assert pair.a.queue("q").ready_count() == count
+    assert COSTS < most < TURN_STEPS_MAX + 2 * COSTS
