@@ -6,6 +6,7 @@ import asyncio
 import base64
 import http.client
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from warren.admin.http import listener
 from warren.admin.http.asked import BODY_BYTES_MAX
 from warren.server.listening import open_sockets
 
+CHUNKED = b"transfer-encoding: chunked\r\n\r\n"
 GUEST = "Basic " + base64.b64encode(b"guest:guest").decode()
 
 
@@ -87,6 +89,41 @@ def test_headers_are_bounded(peer: Peer) -> None:
 def test_what_is_no_http_is_refused(peer: Peer) -> None:
     with dial(peer) as sock:
         assert spoken(sock, b"AMQP\0\0\x09\x01\r\n\r\n").startswith(b"HTTP/1.1 400")
+
+
+BROKEN = {
+    "after the last request": (b"GET", b"connection: close\r\n\r\n\0more", [b"200"]),
+    "in the body of what has none in its answer": (b"HEAD", CHUNKED + b"zz\r\n", [b"400"]),
+    "in a body that is not read yet": (b"PUT", CHUNKED + b"zz\r\n", [b"400"]),
+    "behind a whole request": (b"GET", b"\r\n\0\r\n\r\n", [b"200", b"400"]),
+}
+"""What is no HTTP by where it stands: a method, what comes after its head, and the answers."""
+
+
+@pytest.mark.parametrize("where", list(BROKEN))
+def test_what_is_no_http_ends_its_connection_alone(
+    where: str, make_http: Callable[[], Broker]
+) -> None:
+    """Every whole request before it is answered, and the log has no error of it."""
+    method, rest, statuses = BROKEN[where]
+    broker = make_http().start()
+    with socket.create_connection((broker.host, int(broker.management)), patient(40.0)) as sock:
+        head = f" /api/whoami HTTP/1.1\r\nhost: x\r\nauthorization: {GUEST}\r\n".encode()
+        answer = spoken(sock, method + head + rest)
+    assert re.findall(rb"HTTP/1\.1 (\d+)", answer) == statuses
+    assert "Traceback" not in broker.log_text()
+
+
+def test_what_is_no_http_after_an_answer_ends_its_connection(
+    make_http: Callable[[], Broker],
+) -> None:
+    """Who asks is refused before the body is there, and what comes then is no body."""
+    broker = make_http().start()
+    with socket.create_connection((broker.host, int(broker.management)), patient(40.0)) as sock:
+        sock.sendall(b"PUT /api/vhosts/x HTTP/1.1\r\nhost: x\r\n" + CHUNKED)
+        assert sock.recv(65_536).startswith(b"HTTP/1.1 401")
+        assert b"HTTP/1.1" not in spoken(sock, b"zz\r\nzz\r\n")
+    assert "Traceback" not in broker.log_text()
 
 
 def test_who_says_nothing_is_let_go(peer: Peer) -> None:

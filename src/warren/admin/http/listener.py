@@ -12,6 +12,7 @@ import socket
 from email.utils import formatdate
 from typing import Any, cast
 
+import h11
 from starlette.types import ASGIApp as ASGIApplication
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -32,6 +33,10 @@ UNPARSED_BYTES_MAX = 1_048_576
 uvicorn asks for."""
 UNREAD_SECONDS = 30.0
 """For a client to take what it is sent, when it does not keep up."""
+REFUSAL = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"content-length: %d\r\nconnection: close\r\n\r\n%s"
+)
 IDLE_SECONDS = 60
 """How long a connection stays that asks nothing."""
 
@@ -101,12 +106,40 @@ class HttpProtocol(H11Protocol):
 
     def _look_at(self, data: bytes) -> None:
         """Have a piece parsed; a request has to be whole in time."""
+        if self.transport.is_closing() or self.conn.their_state is h11.ERROR:
+            # Nothing that comes after what was no HTTP can be understood, nor is it kept.
+            return
         before = self.cycle
         if self._head_timer is None and self.idle:
             self._await_head()
         super().data_received(data)
         if self.cycle is not before:
             self._stop_waiting()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, and close. An answer that has begun is not begun again.
+
+        Args:
+            msg: What to say.
+        """
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete:
+            self._refuse(msg, self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE))
+        elif cycle.more_body:
+            # It stands in the body of a request that is being answered, or may be.
+            cycle.disconnected = True
+            cycle.message_event.set()
+            self._refuse(msg, not cycle.response_started)
+        else:
+            # It comes after a whole request, whose answer is the last one.
+            cycle.keep_alive = False
+
+    def _refuse(self, msg: str, may_answer: bool) -> None:
+        """Close the connection, with an answer where one may stand there now."""
+        if may_answer:
+            # Not by h11, which has no body after a HEAD, and raises.
+            self.transport.write(REFUSAL % (len(msg), msg.encode("ascii")))
+        self.transport.close()
 
     def shed(self) -> None:
         """Close the connection, whatever it is doing."""
