@@ -107,6 +107,15 @@ class Visit:
             card.locator("summary").first.click()
         return card
 
+    def sure(self, name: str = "") -> None:
+        """Answer the question whether something is meant, by typing a name where one is needed."""
+        typed = self.page.locator("#f-typed")
+        assert self.page.locator("[name=sure]").count() == 1, self.page.inner_text("main")
+        assert typed.count() == (1 if name else 0), self.page.inner_text("main")
+        if name:
+            typed.fill(name)
+        self.page.locator("main button.danger").click()
+
     def notice(self) -> str:
         """What the page says has been done, or not."""
         return self.page.locator("main > .notice").first.inner_text()

@@ -49,9 +49,11 @@ def test_queues_are_declared_with_a_type_and_deleted(
             assert rest.ready(f"c.{kind}") == 1
             visit.page.click(".tabs >> text=Overview")
             visit.card("purge").locator("button").click()
+            visit.sure(f"c.{kind}")
             assert "are gone" in visit.notice()
             assert rest.ready(f"c.{kind}") == 0
             visit.card("delete").locator("button").click()
+            visit.sure()
             assert "is gone" in visit.notice()
             assert rest.ask("GET", "queues", "/", f"c.{kind}") is None
 
@@ -98,6 +100,7 @@ def test_policies_have_a_type_for_each_value(
         visit.page.click("#form button.primary")
         assert rest.ask("GET", "policies", "/", "c.policy")["definition"]["max-length"] == 13
         visit.page.click("button:text-is('Delete')")
+        visit.sure()
         assert "is gone" in visit.notice()
         assert rest.ask("GET", "policies", "/", "c.policy") is None
 
@@ -129,6 +132,7 @@ def test_values_have_the_type_that_is_chosen(
     found = rest.ask("GET", "exchanges", "/", "c.typed")["arguments"]["some-key"]
     assert found == value and type(found) is type(value)
     visit.card("delete").locator("button").click()
+    visit.sure()
     assert rest.ask("GET", "exchanges", "/", "c.typed") is None
 
 
@@ -143,6 +147,7 @@ def test_operator_policies_are_set(visit: Any, rest: Rest) -> None:
     found = rest.ask("GET", "operator-policies", "/", "c.cap")
     assert found["definition"] == {"message-ttl": 60000}
     visit.page.click("button:text-is('Delete')")
+    visit.sure()
     assert rest.ask("GET", "operator-policies", "/", "c.cap") is None
 
 
@@ -157,6 +162,7 @@ def test_bindings_come_and_go(visit: Any, rest: Rest) -> None:
     visit.go("/bindings?name=c.bound")
     assert visit.page.locator("tbody tr").count() == 1
     visit.page.click("button:text-is('Unbind')")
+    visit.sure()
     assert len(rest.ask("GET", "queues", "/", "c.bound", "bindings")) == 1
     visit.go("/exchanges/%2F/amq.fanout")
     card = visit.card("bind")
@@ -167,6 +173,7 @@ def test_bindings_come_and_go(visit: Any, rest: Rest) -> None:
     assert visit.page.locator(".map .box").count() == 2
     visit.go("/exchanges/%2F/amq.fanout")
     visit.page.click("button:text-is('Unbind')")
+    visit.sure()
     assert "is gone" in visit.notice()
     rest.ask("DELETE", "queues", "/", "c.bound")
 
@@ -180,8 +187,8 @@ def test_users_vhosts_and_limits(visit: Any, rest: Rest) -> None:
     card.locator("button").click()
     assert rest.ask("GET", "vhosts", "c.vhost")["default_queue_type"] == "quorum"
     visit.card("protection").locator("button").click()
-    visit.card("delete").locator("[name=confirm]").fill("c.vhost")
-    visit.page.click("button:text-is('Delete virtual host')")
+    visit.card("delete").locator("button").click()
+    visit.sure("c.vhost")
     assert "protected" in visit.notice()
     visit.card("protection").locator("button").click()
 
@@ -210,6 +217,7 @@ def test_users_vhosts_and_limits(visit: Any, rest: Rest) -> None:
     card.locator("button").click()
     assert rest.ask("GET", "users", "c.user", "topic-permissions")[0]["write"] == "^a"
     visit.page.click("button:text-is('Clear all of the virtual host')")
+    visit.sure()
     assert rest.ask("GET", "users", "c.user", "topic-permissions") == []
     before = rest.ask("GET", "users", "c.user")["password_hash"]
     card = visit.card("change")
@@ -220,6 +228,7 @@ def test_users_vhosts_and_limits(visit: Any, rest: Rest) -> None:
     found = rest.ask("GET", "users", "c.user")
     assert (sorted(found["tags"]), found["password_hash"]) == (["own", "policymaker"], before)
     visit.page.click("button:text-is('Clear')")
+    visit.sure()
     assert rest.ask("GET", "users", "c.user", "permissions") == []
 
     visit.go("/limits")
@@ -234,15 +243,18 @@ def test_users_vhosts_and_limits(visit: Any, rest: Rest) -> None:
     card.locator("button").click()
     assert rest.ask("GET", "user-limits", "c.user")[0]["value"] == {"max-connections": 6}
     visit.page.click("[aria-label='Clear max-connections of c.user']")
+    visit.sure()
     visit.page.click("[aria-label='Clear max-connections of c.vhost']")
+    visit.sure()
     assert rest.ask("GET", "user-limits", "c.user") == []
 
     visit.go("/users/c.user")
     visit.card("delete").locator("button").click()
+    visit.sure()
     assert rest.ask("GET", "users", "c.user") is None
     visit.go("/vhosts/c.vhost")
-    visit.card("delete").locator("[name=confirm]").fill("c.vhost")
-    visit.page.click("button:text-is('Delete virtual host')")
+    visit.card("delete").locator("button").click()
+    visit.sure("c.vhost")
     assert rest.ask("GET", "vhosts", "c.vhost") is None
 
 
@@ -288,6 +300,7 @@ def test_connections_are_shown_and_closed(visit: Any, rest: Rest, ui_broker: Any
     card = visit.card("close")
     card.locator("[name=reason]").fill("because")
     card.locator("button").click()
+    visit.sure("c.client")
     assert "is closed" in visit.notice()
     with pytest.raises(AMQPError, match="because"):
         connection.process_data_events(5)

@@ -55,11 +55,14 @@ def test_names_are_shown_as_they_are(visit: Any, rest: Rest) -> None:
             assert answer.status == 200, (name, part)
         visit.go(f"/queues/%2F/{segment(name)}")
         visit.page.locator("button:text-is('Unbind')").click()
+        visit.sure()
         assert visit.notice() == "The binding is gone."
         visit.card("delete").locator("button").click()
+        visit.sure()
         assert "is gone" in visit.notice()
         visit.go(f"/exchanges/%2F/{segment(name)}")
         visit.card("delete").locator("button").click()
+        visit.sure()
         assert "is gone" in visit.notice()
     assert not {row["name"] for row in rest.ask("GET", "queues")} & set(NAMES)
 
@@ -90,12 +93,14 @@ def test_users_vhosts_and_policies_of_such_names(visit: Any, rest: Rest, name: s
     visit.page.click("text=Edit")
     assert visit.page.locator("#form [name=name]").input_value() == name
     visit.page.click("button:text-is('Delete')")
+    visit.sure()
     assert "is gone" in visit.notice()
     visit.go(f"/users/{segment(name)}")
     visit.card("delete").locator("button").click()
+    visit.sure()
     visit.go(f"/vhosts/{segment(name)}")
-    visit.card("delete").locator("[name=confirm]").fill(name)
-    visit.page.click("button:text-is('Delete virtual host')")
+    visit.card("delete").locator("button").click()
+    visit.sure(name)
     assert name not in {row["name"] for row in rest.ask("GET", "vhosts")}
 
 

@@ -22,15 +22,24 @@ from warren.admin.service.caller import NotAuthorised
 from warren.admin.service.logins import log_in
 from warren.admin.service.service import AdminService
 from warren.admin.service.status import cluster_name
-from warren.admin.ui.asking import Download, PageRequest, Shown, WebPage, WentOn
+from warren.admin.ui.asking import (
+    SURE,
+    TYPED,
+    Download,
+    PageRequest,
+    Shown,
+    WebPage,
+    WentOn,
+)
 from warren.admin.ui.drawing import Drawing
 from warren.admin.ui.forms import SentForm, read_form
 from warren.admin.ui.moves import Moves
 from warren.admin.ui.names import unpacked
+from warren.admin.ui.other_nodes import OtherNodes
 from warren.admin.ui.pages.catalogue import AREAS, PAGES
 from warren.admin.ui.sessions import IDLE_SECONDS, BrowserSession, Sessions
 from warren.admin.ui.static_files import StaticFiles
-from warren.admin.ui.wrong import Again, Wrong, reason_of
+from warren.admin.ui.wrong import Again, Question, Wrong, reason_of
 
 log = logging.getLogger("warren")
 
@@ -66,6 +75,7 @@ class WebPages:
         self._drawing = Drawing()
         self._static = StaticFiles()
         self._moves = Moves()
+        self._others = OtherNodes(service)
         self._router = Router(
             [Route(page.path, endpoint=PageEndpoint(self, page)) for page in PAGES],
             redirect_slashes=False,
@@ -219,6 +229,7 @@ class WebPages:
             "area": next((each.path for each in AREAS if area in each.names), ""),
             "cluster": cluster_name(self._service),
             "node": self._service.own_name,
+            "other_nodes": await self._others.addresses() if asked.monitors else [],
             "version": self._service.host.state().version,
             "static_version": self._static.version,
             **shown.values,
@@ -231,6 +242,14 @@ class WebPages:
         asked.error = ""
         shown = Shown("wrong.html", status=wrong.status, text=wrong.text)
         await self.send_shown(asked, shown, scope, send, wrong.status)
+
+    async def send_question(
+        self, asked: PageRequest, question: Question, scope: Scope, send: Send
+    ) -> None:
+        """Answer with a question, and the form once more for who means it."""
+        fields = [pair for pair in asked.form.fields if pair[0] not in ("token", SURE, TYPED)]
+        shown = Shown("question.html", question=question, fields=fields)
+        await self.send_shown(asked, shown, scope, send)
 
     async def send_plain(self, status: int, text: str, scope: Scope, send: Send) -> None:
         """Answer in a sentence."""
@@ -333,6 +352,9 @@ class PageEndpoint:
                 moved = await self._page.acts[do](asked)
             except Wrong as wrong:
                 status, asked.error = wrong.status, wrong.text
+            except Question as question:
+                await self._pages.send_question(asked, question, scope, send)
+                return
             except Again:
                 pass
             else:

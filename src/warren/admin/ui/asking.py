@@ -14,10 +14,12 @@ from warren.admin.service.service import AdminService
 from warren.admin.ui.forms import SentForm
 from warren.admin.ui.moves import Moves
 from warren.admin.ui.sessions import BrowserSession
-from warren.admin.ui.wrong import Wrong, reason_of
+from warren.admin.ui.wrong import Question, Wrong, reason_of
 from warren.errors import Refusal
 
 NOTHING: Mapping[str, str] = {}
+SURE, TYPED = "sure", "typed"
+"""Fields by which a question is answered."""
 FORM_BYTES_MAX: Final = 1_048_576
 
 
@@ -73,6 +75,23 @@ class PageRequest:
         """Whether the user may set policies."""
         return not self.caller.tags.isdisjoint((ADMINISTRATOR, POLICYMAKER))
 
+    def make_sure(self, text: str, button: str, name: str = "") -> None:
+        """Return once the user has said that what the form asks for is meant.
+
+        Args:
+            text: The question.
+            button: What the button says that does it.
+            name: What has to be typed as well, where something would be lost; else empty.
+
+        Raises:
+            Question: They have not.
+        """
+        name = typeable(name)
+        sure = self.form.truth(SURE)
+        if sure and (not name or typeable(self.form.text(TYPED)) == name):
+            return
+        raise Question(text, button, name, mistyped=sure and TYPED in self.form)
+
     def request(
         self,
         variables: Mapping[str, str] = NOTHING,
@@ -102,6 +121,12 @@ class PageRequest:
         if isinstance(answer.body, AsyncIterator):
             return [row async for part in answer.body for row in part]
         return answer.body
+
+
+def typeable(name: str) -> str:
+    """A name as a browser's field has it: on one line, bytes that are no text replaced."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return "".join(text.splitlines()).strip()
 
 
 async def told(answer: Awaitable[Any], changes: bool = True) -> Any:

@@ -19,6 +19,24 @@ class Wrong(Exception):
         self.text = text
 
 
+class Question(Exception):
+    """Something is not done before the user has said that it is meant.
+
+    Attributes:
+        text: The question.
+        button: What the button says that does it.
+        name: What has to be typed first; empty where the button is enough.
+        mistyped: Whether something else was typed.
+    """
+
+    def __init__(self, text: str, button: str, name: str, mistyped: bool) -> None:
+        super().__init__(text)
+        self.text = text
+        self.button = button
+        self.name = name
+        self.mistyped = mistyped
+
+
 class Again(Exception):
     """A form is to be shown again as it was filled in, with something added to it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warren.admin.http.resources import exchanges
+from warren.admin.http.resources import exchanges, queues
 from warren.admin.ui.asking import PageRequest, Shown, WebPage, WentOn
 from warren.admin.ui.lists import listed_rows, vhost_names
 from warren.admin.ui.names import path
@@ -66,19 +66,33 @@ async def add(asked: PageRequest, vhost: str, source: str, destination: str, kin
 
 
 async def remove(asked: PageRequest) -> None:
-    """Have the binding no more that a form names.
+    """Have the binding no more that a form names, once the user has said that it is meant.
+
+    Where it leads to a queue that holds messages or has consumers, its name has to be typed.
 
     Raises:
+        Question: They have not said so yet.
         Wrong: It cannot be, or there is none.
     """
     form = asked.form
+    vhost, destination = form.name("vhost"), form.name("destination")
+    used = ""
+    if KINDS.get(form.text("kind"), "q") == "q":
+        queue = await asked.api(queues.one_queue, {"vhost": vhost, "queue": destination})
+        if queue.get("messages") != 0 or queue.get("consumers") != 0:
+            used = destination
+    asked.make_sure(
+        f"“{destination}” would get nothing from “{form.name('source')}” by this binding any more.",
+        "Unbind",
+        used,
+    )
     await asked.api(
         exchanges.unbind,
         {
-            "vhost": form.name("vhost"),
+            "vhost": vhost,
             "exchange": form.name("source"),
             "kind": KINDS.get(form.text("kind"), "q"),
-            "destination": form.name("destination"),
+            "destination": destination,
             "key": form.name("key"),
         },
     )

@@ -72,7 +72,16 @@ async def show(asked: PageRequest) -> Shown:
 
 
 async def delete(asked: PageRequest) -> WentOn:
-    """Delete the exchange."""
+    """Delete the exchange; its name has to be typed where something is bound to it."""
+    leading = len(await asked.api(exchanges.bindings_from, variables(asked)))
+    coming = len(await asked.api(exchanges.bindings_to, variables(asked)))
+    unused_only = asked.form.truth("if_unused")
+    asked.make_sure(
+        f"The exchange “{asked['name']}” would go, with {leading} binding"
+        f"{'' if leading == 1 else 's'} from it and {coming} to it.",
+        "Delete exchange",
+        asked["name"] if coming or (leading and not unused_only) else "",
+    )
     query = {"if-unused": "true"} if asked.form.truth("if_unused") else {}
     await asked.api(exchanges.delete_exchange, variables(asked), query)
     return WentOn("/exchanges", f"The exchange “{asked['name']}” is gone.")

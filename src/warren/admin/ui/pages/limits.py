@@ -35,6 +35,7 @@ async def limit_vhost(asked: PageRequest) -> WentOn:
 async def free_vhost(asked: PageRequest) -> WentOn:
     """Take a limit of a vhost away."""
     names = {"vhost": asked.form.name("vhost"), "name": asked.form.text("limit")}
+    asked.make_sure(f"“{names['vhost']}” would have no {names['name']} any more.", "Clear limit")
     await asked.api(access.delete_vhost_limit, names)
     return WentOn("/limits", f"The limit {names['name']} of “{names['vhost']}” is gone.")
 
@@ -53,6 +54,7 @@ async def limit_user(asked: PageRequest) -> WentOn:
 async def free_user(asked: PageRequest) -> WentOn:
     """Take a limit of a user away."""
     names = {"user": asked.form.name("user"), "name": asked.form.text("limit")}
+    asked.make_sure(f"“{names['user']}” would have no {names['name']} any more.", "Clear limit")
     await asked.api(access.delete_user_limit, names)
     return WentOn("/limits", f"The limit {names['name']} of the user “{names['user']}” is gone.")
 

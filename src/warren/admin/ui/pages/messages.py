@@ -25,6 +25,8 @@ FATES: Final = (
     ("ack_requeue_false", "Take them out for good"),
     ("reject_requeue_false", "Reject them (dead-letter, or drop)"),
 )
+LOSING: Final = ("ack_requeue_false", "reject_requeue_false")
+"""Fates of which no message stays in its queue."""
 
 
 async def look(asked: PageRequest) -> Shown:
@@ -130,6 +132,19 @@ def oldest(rows: list[dict[str, Any]]) -> float | None:
     """The age of the oldest of some messages in seconds; None if none says when it was made."""
     times = [row["properties"]["timestamp"] for row in rows if "timestamp" in row["properties"]]
     return max(time.time() - min(times), 0.0) if times else None
+
+
+async def take(asked: PageRequest) -> WentOn:
+    """Take messages, which the page that is drawn then shows."""
+    fate = asked.form.text("fate")
+    if fate in LOSING:
+        count = asked.form.number("count", "Messages", 10)
+        asked.make_sure(
+            f"Up to {figures.count(count)} messages from the head of “{asked['name']}” would leave "
+            "the queue for good.",
+            "Take messages",
+        )
+    raise Again
 
 
 async def drawn_again(asked: PageRequest) -> WentOn:
@@ -322,7 +337,7 @@ async def run_tried(asked: PageRequest) -> WentOn:
 
 
 PAGES = [
-    WebPage("/queues/{vhost}/{name}/messages", look, {"get": drawn_again}),
+    WebPage("/queues/{vhost}/{name}/messages", look, {"get": take}),
     WebPage("/queues/{vhost}/{name}/dead-letters", triage, {"look": drawn_again}),
     WebPage("/queues/{vhost}/{name}/move", move, {"try": begin_move, "move": begin_move}),
     WebPage("/moves", moves),

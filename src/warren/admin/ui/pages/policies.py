@@ -70,8 +70,9 @@ class PolicyPages:
 
     async def delete(self, asked: PageRequest) -> WentOn:
         """Remove one."""
-        name = asked.form.name("name")
-        await asked.api(self._kind.delete, {"vhost": asked.form.name("vhost"), "name": name})
+        name, vhost = asked.form.name("name"), asked.form.name("vhost")
+        asked.make_sure(f"The policy “{name}” of “{vhost}” would be gone.", "Delete policy")
+        await asked.api(self._kind.delete, {"vhost": vhost, "name": name})
         return WentOn(self._path, f"The policy “{name}” is gone.")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from warren.admin.http.resources import exchanges, nodes, queues, quorum
-from warren.admin.ui import known
+from warren.admin.ui import figures, known
 from warren.admin.ui.asking import PageRequest, Shown, WebPage, WentOn
 from warren.admin.ui.charts import RANGES, asking, lengths_chart, rates_chart
 from warren.admin.ui.collected import with_samples
@@ -85,15 +85,49 @@ async def show(asked: PageRequest) -> Shown:
     )
 
 
+def in_use(found: dict[str, Any], messages: bool = True, consumers: bool = True) -> bool:
+    """Whether a queue has messages or consumers, or a node that could tell is away.
+
+    Args:
+        messages, consumers: Which of both count.
+    """
+    looked = [key for key, counts in (("messages", messages), ("consumers", consumers)) if counts]
+    return any(found.get(key) != 0 for key in looked)
+
+
+def held_words(found: dict[str, Any]) -> str:
+    """How many messages and consumers a queue has, in words."""
+    messages, consumers = found.get("messages"), found.get("consumers")
+    return (
+        f"{figures.count(messages)} message{'' if messages == 1 else 's'}, "
+        f"{figures.count(consumers)} consumer{'' if consumers == 1 else 's'}"
+    )
+
+
 async def delete(asked: PageRequest) -> WentOn:
-    """Delete the queue."""
+    """Delete the queue; its name has to be typed where it holds messages or has consumers."""
+    form, name = asked.form, asked["name"]
+    found = await asked.api(queues.one_queue, variables(asked))
+    lost = in_use(found, messages=not form.truth("if-empty"), consumers=not form.truth("if-unused"))
+    asked.make_sure(
+        f"The queue “{name}” would go for good, with {held_words(found)} and its bindings.",
+        "Delete queue",
+        name if lost else "",
+    )
     query = {name: "true" for name in ("if-unused", "if-empty") if asked.form.truth(name)}
     await asked.api(queues.delete_queue, variables(asked), query)
     return WentOn("/queues", f"The queue “{asked['name']}” is gone, with its messages.")
 
 
 async def purge(asked: PageRequest) -> WentOn:
-    """Drop what is ready in the queue."""
+    """Drop what is ready in the queue; its name has to be typed where that is anything."""
+    found = await asked.api(queues.one_queue, variables(asked))
+    ready = found.get("messages_ready")
+    asked.make_sure(
+        f"{figures.count(ready)} messages that are ready in “{asked['name']}” would go for good.",
+        "Purge messages",
+        "" if ready == 0 else asked["name"],
+    )
     await asked.api(queues.purge, variables(asked))
     return WentOn(asked.path, "The messages that were ready are gone.")
 
@@ -127,6 +161,7 @@ async def add_member(asked: PageRequest) -> WentOn:
 async def delete_member(asked: PageRequest) -> WentOn:
     """Have a node hold no copy of the queue any more."""
     node = asked.form.name("node")
+    asked.make_sure(f"The copy of the queue on {node} would go.", "Remove member")
     await asked.api(quorum.delete, variables(asked), document={"node": node})
     return WentOn(asked.path, f"The node {node} has no member of the queue any more.")
 

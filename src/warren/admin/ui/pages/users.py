@@ -92,6 +92,9 @@ async def change(asked: PageRequest) -> WentOn:
 
 async def delete(asked: PageRequest) -> WentOn:
     """Delete a user."""
+    name = asked["name"]
+    text = f"The user “{name}” would go, with all permissions, and their connections be closed."
+    asked.make_sure(text, "Delete user")
     await asked.api(access.delete_user, {"user": asked["name"]})
     return WentOn("/users", f"The user “{asked['name']}” is gone, and so are their connections.")
 
@@ -110,6 +113,7 @@ async def permit(asked: PageRequest) -> WentOn:
 async def forbid(asked: PageRequest) -> WentOn:
     """Let a user into a vhost no more."""
     vhost = asked.form.name("vhost")
+    asked.make_sure(f"“{asked['name']}” could not enter “{vhost}” any more.", "Clear permissions")
     await asked.api(access.delete_permission, {"user": asked["name"], "vhost": vhost})
     return WentOn(asked.path, f"The user may not enter “{vhost}” any more.")
 
@@ -129,6 +133,8 @@ async def permit_topic(asked: PageRequest) -> WentOn:
 async def free_topic(asked: PageRequest) -> WentOn:
     """Let a user use any routing key in a vhost."""
     vhost = asked.form.name("vhost")
+    text = f"“{asked['name']}” could use any routing key in “{vhost}”."
+    asked.make_sure(text, "Clear topic permissions")
     await asked.api(access.delete_topic_permissions, {"user": asked["name"], "vhost": vhost})
     return WentOn(asked.path, f"The topic permissions in “{vhost}” are gone.")
 

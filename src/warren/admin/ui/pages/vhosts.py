@@ -75,8 +75,12 @@ async def change(asked: PageRequest) -> WentOn:
 
 async def delete(asked: PageRequest) -> WentOn:
     """Delete a vhost with all that is in it; its name has to be typed."""
-    if asked.form.text("confirm") != asked["name"]:
-        raise Wrong(400, "The name that was typed is another one: nothing was deleted.")
+    asked.make_sure(
+        f"The virtual host “{asked['name']}” would go for good, with all its queues, exchanges, "
+        "messages, policies and permissions.",
+        "Delete virtual host",
+        asked["name"],
+    )
     await asked.api(vhosts.delete_vhost, {"vhost": asked["name"]})
     return WentOn(
         "/vhosts", f"The virtual host “{asked['name']}” is gone, with all that was in it."

@@ -1,4 +1,4 @@
-// Forms: rows of typed values are added in the page; what cannot be undone is asked about first.
+// Forms: rows of typed values are added in the page, and the form that an address names unfolds.
 
 function addRow(button) {
   const rows = button.closest("[data-typed]").querySelector(".typed-rows");
@@ -24,13 +24,6 @@ document.addEventListener("click", (event) => {
   if (button) {
     event.preventDefault();
     addRow(button);
-  }
-});
-
-document.addEventListener("submit", (event) => {
-  const question = event.target.dataset.ask;
-  if (question && !confirm(question)) {
-    event.preventDefault();
   }
 });
 

@@ -1,11 +1,18 @@
 // Live pages: fetches the page again every few seconds and swaps the parts that are marked
-// `data-live`. Without it pages show what was when they were loaded.
+// `data-live`. Without it pages show what was when they were loaded. Where the node does not answer
+// any more a bar says so, whatever the page and however seldom it is refreshed.
 
 const CHOICES = [[5, "Every 5 s"], [15, "Every 15 s"], [60, "Every minute"], [0, "Not"]];
 const KEY = "warren-refresh-seconds";
+const LOOK_MS = 5000;
+const ANSWER_MS = 10000;
 const place = document.getElementById("refresh");
+const bar = document.getElementById("gone");
+const told = document.getElementById("gone-text");
 const parts = () => [...document.querySelectorAll("[data-live][id]")];
 let seconds = 5;
+let fresh = new Date();
+let leaving = false;
 let timer = 0;
 
 function remembered() {
@@ -53,39 +60,77 @@ function swap(part, fresh) {
   }
 }
 
+// The bar across the page, and grey figures: what is shown is not what is.
+function tellOld(text) {
+  const words = `${text} The figures of this page are from ${fresh.toLocaleTimeString()}.`;
+  if (bar.hidden || told.textContent !== words) {
+    told.textContent = words;
+  }
+  bar.hidden = false;
+  document.body.dataset.old = "";
+}
+
+function tellFresh() {
+  fresh = new Date();
+  bar.hidden = true;
+  told.textContent = "";
+  delete document.body.dataset.old;
+}
+
+function tellGone() {
+  tellOld(`The node ${document.body.dataset.node} does not answer.`);
+}
+
+async function ask(address, method) {
+  const signal = AbortSignal.timeout(ANSWER_MS);
+  const answer = await fetch(address, { method, signal, cache: "no-store", redirect: "manual" });
+  return [answer, answer.type === "opaqueredirect" ? "" : await answer.text()];
+}
+
 async function refresh() {
-  if (document.hidden || parts().length === 0) {
+  const [answer, text] = await ask(location.href, "GET");
+  if (answer.type === "opaqueredirect") {
+    location.reload();
+  } else if (answer.ok || !document.querySelector("main [data-live]")) {
+    const page = new DOMParser().parseFromString(text, "text/html");
+    for (const part of parts()) {
+      swap(part, page.getElementById(part.id));
+    }
+    tellFresh();
+  } else if (answer.status === 404) {
+    tellOld("What this page shows is gone.");
+  } else {
+    tellOld(`The node cannot show this page now (${answer.status}).`);
+  }
+}
+
+// Every few seconds: the page again if it is time, else only whether the node is there.
+async function look() {
+  if (document.hidden) {
     return;
   }
+  leaving = false;
+  const due = seconds > 0 && Date.now() - fresh >= seconds * 1000 - LOOK_MS / 2;
   try {
-    const answer = await fetch(location.href, { cache: "no-store", redirect: "manual" });
-    if (answer.type === "opaqueredirect") {
-      location.reload();
-      return;
+    if (due || !bar.hidden) {
+      await refresh();
+    } else {
+      await ask(document.querySelector("link[rel=icon]").href, "HEAD");
     }
-    if (!answer.ok) {
-      return;
-    }
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-    for (const part of parts()) {
-      swap(part, fresh.getElementById(part.id));
-    }
-    place.dataset.state = "fresh";
-    place.title = "";
   } catch {
-    place.dataset.state = "lost";
-    place.title = "The node does not answer; the figures are old.";
+    // A page that is being left has its requests broken off.
+    if (!leaving) {
+      tellGone();
+    }
   }
 }
 
 function plan() {
   clearTimeout(timer);
-  if (seconds > 0) {
-    timer = setTimeout(async () => {
-      await refresh();
-      plan();
-    }, seconds * 1000);
-  }
+  timer = setTimeout(async () => {
+    await look();
+    plan();
+  }, LOOK_MS);
 }
 
 function showChoice() {
@@ -98,20 +143,20 @@ function showChoice() {
   select.addEventListener("change", () => {
     seconds = Number(select.value);
     remember(seconds);
-    plan();
   });
   place.append(label);
 }
 
-if (place && parts().length > 0) {
+if (document.querySelector("main [data-live]")) {
   seconds = remembered();
   showChoice();
-  plan();
-  document.addEventListener("visibilitychange", () => {
-    if (!document.hidden && seconds > 0) {
-      refresh();
-    }
-  });
+} else {
+  seconds = 0;
 }
+plan();
+document.addEventListener("visibilitychange", look);
+addEventListener("beforeunload", () => {
+  leaving = true;
+});
 const current = document.querySelector(".menu [aria-current]");
 current?.scrollIntoView({ block: "nearest", inline: "center" });
