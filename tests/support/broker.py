@@ -206,6 +206,11 @@ class Broker:
             self._end(signal.SIGKILL if kill else signal.SIGTERM)
         self.start()
 
+    def send(self, number: signal.Signals) -> None:
+        """Send the process a signal that does not end it."""
+        assert self._process is not None, "this broker is not running"
+        self._process.send_signal(number)
+
     def check_alive(self) -> None:
         """Raises BrokerDied where the process ended without `kill` or `stop`."""
         process = self._process

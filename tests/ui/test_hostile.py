@@ -11,6 +11,7 @@ from tests.ui.rest import Rest
 
 NAMES = [
     "<img src=x onerror=alert(1)><script>alert(2)</script>",
+    "</title></bdi></svg></textarea><script>alert(3)</script>",
     "\"' onmouseover=alert(1) x='",
     "..",
     ".",
@@ -27,6 +28,18 @@ def segment(name: str) -> str:
     return mark + quote(name, safe="")
 
 
+def title(visit: Any) -> str:
+    """What the window is called: the page's own words, and no element that a name brought in."""
+    assert visit.page.locator("head > title").count() == 1
+    assert visit.page.locator("body script, body title").count() == 0
+    return str(visit.page.title())
+
+
+def titled(words: str) -> str:
+    """A title as browsers give it back."""
+    return " ".join(f"{words} – Warren".split())
+
+
 def test_names_are_shown_as_they_are(visit: Any, rest: Rest) -> None:
     """Of queues and exchanges, made by forms, in lists, bindings and the map, and deleted again."""
     for name in NAMES:
@@ -37,6 +50,8 @@ def test_names_are_shown_as_they_are(visit: Any, rest: Rest) -> None:
             card.locator(f"button:text-is('{button}')").click()
             assert "Not done" not in visit.notice(), (name, visit.notice())
             assert visit.page.locator("h1 bdi").text_content() == name
+            kind_words = "Queue" if kind == "queues" else "Exchange"
+            assert title(visit) == titled(f"{kind_words} {name}")
         card = visit.card("bind")
         card.locator("[name=other]").fill(name)
         card.locator("[name=routing_key]").fill(name)
@@ -50,9 +65,14 @@ def test_names_are_shown_as_they_are(visit: Any, rest: Rest) -> None:
         assert set(NAMES) <= set(shown), path
     assert visit.go("/map") == 200
     for name in NAMES:
-        for part in ("/messages", "/dead-letters", "/move"):
-            answer = visit.page.request.get(f"{visit.base}/queues/%2F/{segment(name)}{part}")
-            assert answer.status == 200, (name, part)
+        for part, words in (
+            ("/messages", "Messages of"),
+            ("/dead-letters", "Dead letters in"),
+            ("/move", "Move messages of"),
+            ("/search", "Search"),
+        ):
+            assert visit.go(f"/queues/%2F/{segment(name)}{part}") == 200, (name, part)
+            assert title(visit) == titled(f"{words} {name}")
         visit.go(f"/queues/%2F/{segment(name)}")
         visit.page.locator("button:text-is('Unbind')").click()
         visit.sure()
@@ -67,7 +87,7 @@ def test_names_are_shown_as_they_are(visit: Any, rest: Rest) -> None:
     assert not {row["name"] for row in rest.ask("GET", "queues")} & set(NAMES)
 
 
-@pytest.mark.parametrize("name", [NAMES[0], NAMES[2], NAMES[5]])
+@pytest.mark.parametrize("name", [NAMES[0], NAMES[1], NAMES[3], NAMES[6]])
 def test_users_vhosts_and_policies_of_such_names(visit: Any, rest: Rest, name: str) -> None:
     for area in ("vhosts", "users"):
         visit.go(f"/{area}")
@@ -78,6 +98,8 @@ def test_users_vhosts_and_policies_of_such_names(visit: Any, rest: Rest, name: s
             card.locator("[name=password_again]").fill("a")
         card.locator("button").click()
         assert visit.page.locator("h1 bdi").text_content() == name
+        words = "User" if area == "users" else "Virtual host"
+        assert title(visit) == titled(f"{words} {name}")
     card = visit.card("permit")
     card.locator("[name=vhost]").select_option(segment(name))
     card.locator("button").click()
