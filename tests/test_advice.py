@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tools.rules import PROVEN, read_rules
-from warren.config.config import SETTINGS, build
+from warren.config.building import build
+from warren.config.config import SETTINGS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -11,7 +11,8 @@ import pytest
 
 from warren.__main__ import main
 from warren.admin.cli.tools.main import of_tool
-from warren.config.config import build, parse_lines
+from warren.config.building import build
+from warren.config.reading import parse_lines
 
 FOLDER = Path(__file__).resolve().parents[2] / "packaging"
 FILES = sorted(path.name for path in FOLDER.iterdir())

@@ -13,15 +13,9 @@ from hypothesis import strategies as st
 
 from warren.__main__ import main
 from warren.admin.cli.main import parser, server_config
-from warren.config.config import (
-    PATTERNS,
-    SETTINGS,
-    ServerConfig,
-    build,
-    check_clients,
-    check_web,
-    parse_lines,
-)
+from warren.config.building import build, check_clients, check_web
+from warren.config.config import PATTERNS, SETTINGS, ServerConfig
+from warren.config.reading import parse_lines
 from warren.errors import ConfigError
 from warren.server.settings import (
     management_plain,
@@ -79,7 +73,7 @@ def test_a_whole_file() -> None:
     assert got.consumer_timeout == 60_000
     assert (got.default_queue_type, got.quorum_commands_soft_limit) == ("quorum", 64)
     assert got.quorum_relaxed_checks
-    assert got.raft_wal_max_size_bytes == 67_108_864
+    assert got.raft_wal_max_size_bytes == 64_000_000
     assert got.default_pass == "a # b = c"
     assert got.loopback_users == ("ops",)
     assert got.log_level == "warning"
@@ -145,6 +139,8 @@ def test_settings_of_quorum_queues_and_of_the_raft_layer() -> None:
 def test_options_win_over_the_file() -> None:
     got = config("listeners.tcp.1 = 1", port=7, bind="::1", node_name="a@b", data_dir="x")
     assert got.listeners == (("::1", 7),)
+    assert config("", bind="::1").listeners == (("::1", 5672),)
+    assert config("", port=7).listeners == (("", 7),)
     assert got.node_name == "a@b"
     assert got.data_dir == str(Path("x").absolute())
 
@@ -276,7 +272,7 @@ def test_reconciliation_of_members() -> None:
     assert (settings.reconcile_interval_ms, settings.reconcile_trigger_ms) == (1_000, 20)
     for name, value in (
         ("enabled", "yes"),
-        ("target_group_size", "0"),
+        ("target_group_size", "-1"),
         ("auto_remove", "1"),
         ("interval", "0"),
         ("trigger_interval", "-1"),
@@ -327,7 +323,7 @@ def test_settings_of_tls_that_do_not_fit_together_are_refused(text: str, said: s
         "listeners.ssl.default = 0",
         "ssl_options.verify = maybe",
         "ssl_options.versions.1 = sslv3",
-        "auth_mechanisms.1 = ANONYMOUS",
+        "auth_mechanisms.1 = RABBIT-CR-DEMO",
         "ssl_cert_login_from = serial",
     ],
 )

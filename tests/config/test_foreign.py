@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from warren.admin.cli.main import parser, server_config
 from warren.admin.cli.tools.server import server_words
 from warren.client import connect
 from warren.config.advanced import advanced_entries
-from warren.config.config import PATTERNS, SETTINGS, ServerConfig, build, parse_lines, read_file
+from warren.config.building import build
+from warren.config.config import PATTERNS, SETTINGS, ServerConfig
 from warren.config.foreign import FOREIGN, foreign_key
+from warren.config.reading import parse_lines, read_file
 from warren.errors import ConfigError
 
 RABBITMQ_KEYS = Path(__file__).with_name("rabbitmq-4.3-keys.txt").read_text("utf-8").split()
@@ -40,7 +43,7 @@ def test_every_key_of_rabbitmq_is_taken_or_refused_with_a_reason() -> None:
             (warning,) = config(f"{key} = 1").warnings
             assert warning.startswith(f"w.conf, line 1: {key} does nothing: ")
         except ConfigError as error:
-            assert f"{key} = 1 cannot be had: " in str(error)
+            assert re.search(f"{key} = (1|\\.\\.\\.) cannot be had: ", str(error))
     assert taken > 60
 
 
@@ -122,12 +125,12 @@ def test_advanced_configuration_as_the_guides_have_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[{rabbit, [{tcp_listeners, [5672]}]}].", "line 1: rabbit.tcp_listeners has no number"),
         ("[\n{rabbit, [{a, 1}]}", "line 2: the end is not expected there"),
         ("[{rabbit, [1]}].", "line 1: expected {KEY, VALUE}"),
         ("\n[rabbit].", "line 2: expected {APPLICATION"),
         ("[] []", "line 1: [ is not expected there"),
-        ("[{rabbit, [{a, #{}}]}].", "line 1: not an Erlang term: #{}"),
+        ("[{rabbit, [{a, #{b}}]}].", "line 1: } is not expected there"),
+        ("[{rabbit, [{a, ~b}]}].", "line 1: not an Erlang term: ~b"),
         ("[" * 1_000, "[ is not expected there"),
     ],
 )
@@ -145,31 +148,38 @@ def test_a_folder_of_files_is_read_by_names(tmp_path: Path) -> None:
     assert (got.heartbeat, got.channel_max) == (20, 7)
 
 
-def test_the_environment_of_images_is_heeded(tmp_path: Path) -> None:
+def test_the_environment_of_images_is_heeded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "conf.d").mkdir()
     (tmp_path / "conf.d" / "a.conf").write_text("heartbeat = 10\ndefault_user = other\n")
     (tmp_path / "rabbitmq.conf").write_text("heartbeat = 30\nchannel_max = 9\n")
     (tmp_path / "advanced.config").write_text("[{rabbit, [{quorum_cluster_size, 5}]}].")
-    words = server_words(
-        {
-            "RABBITMQ_NODENAME": "rabbit@here",
-            "RABBITMQ_NODE_PORT": "5699",
-            "RABBITMQ_CONFIG_FILE": str(tmp_path / "rabbitmq"),
-            "RABBITMQ_CONFIG_FILES": str(tmp_path / "conf.d"),
-            "RABBITMQ_ADVANCED_CONFIG_FILE": str(tmp_path / "advanced"),
-            "RABBITMQ_MNESIA_BASE": str(tmp_path / "base"),
-            "RABBITMQ_DEFAULT_USER": "boss",
-            "RABBITMQ_DEFAULT_PASS": "a # secret",
-            "RABBITMQ_DEFAULT_VHOST": "v",
-            "RABBITMQ_LOG": "debug",
-        },
-        [],
-    )
+    environment = {
+        "RABBITMQ_NODENAME": "rabbit@here",
+        "RABBITMQ_NODE_PORT": "5699",
+        "RABBITMQ_CONFIG_FILE": str(tmp_path / "rabbitmq"),
+        "RABBITMQ_CONFIG_FILES": str(tmp_path / "conf.d"),
+        "RABBITMQ_ADVANCED_CONFIG_FILE": str(tmp_path / "advanced"),
+        "RABBITMQ_MNESIA_BASE": str(tmp_path / "base"),
+        "RABBITMQ_DEFAULT_USER": "boss",
+        "RABBITMQ_DEFAULT_PASS": "a # 'secret' $(x)",
+        "RABBITMQ_DEFAULT_VHOST": "v",
+        "RABBITMQ_LOG": "debug",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    words = server_words(environment, [])
+    assert not any("secret" in word for word in words), "any user of the machine may read them"
     got = server_config(parser().parse_args(words))
     assert (got.node_name, got.listeners) == ("rabbit@here", (("", 5699),))
     assert (got.heartbeat, got.channel_max, got.quorum_cluster_size) == (10, 9, 5)
     assert got.data_dir == str(tmp_path / "base" / "warren" / "rabbit@here")
-    assert (got.default_user, got.default_pass, got.default_vhost) == ("boss", "a # secret", "v")
+    assert (got.default_user, got.default_pass, got.default_vhost) == (
+        "boss",
+        "a # 'secret' $(x)",
+        "v",
+    )
     assert got.log_level == "debug"
 
 

@@ -1,9 +1,7 @@
 """The broker's settings: every key of the configuration file, its type, bounds and default.
 
-A configuration file has RabbitMQ's format and RabbitMQ's keys: a line is `key = value`, `#` begins
-a comment, single quotes keep a value as it is, and of a key given twice the last one stands. A key
-that is not in `SETTINGS` is an error, because a setting ignored silently is one that its owner
-relies on in vain.
+The keys are RabbitMQ's, and of a key given twice the last one stands. A key that is not in
+`SETTINGS` is an error, because a setting ignored silently is one that its owner relies on in vain.
 
 Source: RabbitMQ 4.3, configuration guide and `rabbit.schema`.
 """
@@ -11,22 +9,16 @@ Source: RabbitMQ 4.3, configuration guide and `rabbit.schema`.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import msgspec
 
-from warren.config.advanced import ADVANCED_SUFFIX, advanced_entries
-from warren.config.client_tls import VERSIONS
-from warren.config.foreign import foreign_key
 from warren.config.values import (
     BYTES_MAX,
-    NotAllowed,
+    at_least,
     one_of,
-    parse_address,
-    parse_cluster_node,
+    parse_duration,
     parse_frame_max,
     parse_label,
     parse_level,
@@ -34,9 +26,11 @@ from warren.config.values import (
     parse_locator,
     parse_metrics_path,
     parse_multiple,
+    parse_queue_type,
     parse_secret,
     parse_share,
     parse_truth,
+    parse_watermark,
     parse_word,
     size,
     whole,
@@ -65,14 +59,13 @@ from warren.config.values import (
 from warren.config.values import (
     parse_size as parse_size,
 )
-from warren.errors import ConfigError
 from warren.limits import (
     CHANNELS_MAX,
     CONTENT_BYTES_MAX,
     FRAME_BYTES_MAX,
     MESSAGE_BYTES_MAX,
 )
-from warren.queue_types import DEFAULT, SUPPORTED
+from warren.queue_types import DEFAULT
 from warren.versions import NEWEST, OLDEST
 
 Value = int | float | str | bool
@@ -86,6 +79,7 @@ BACKENDS: Final = {
     "rabbit_auth_backend_oauth2": OAUTH2,
 }
 MECHANISMS: Final = ("PLAIN", "AMQPLAIN", "EXTERNAL")
+ANONYMOUS: Final = "ANONYMOUS"
 PORT_DEFAULT: Final = 5672
 MANAGEMENT_PORT_DEFAULT: Final = 15_672
 PROMETHEUS_PORT_DEFAULT: Final = 15_692
@@ -110,7 +104,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         max_message_size: Body of one message.
         vm_memory_high_watermark_relative: Share of the machine's memory; used where no absolute
             limit is set.
-        vm_memory_high_watermark_absolute: 0 where none is set.
+        vm_memory_high_watermark_absolute: -1 where none is set.
         vm_memory_high_watermark_paging_ratio: Share of that limit above which bodies of queues in
             memory go to disk.
         disk_free_limit_absolute: Free space under which publishers are blocked; -1 where none is
@@ -127,6 +121,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         cluster_port: Its cluster listener's port; 0 if none was given.
         join: Addresses of nodes whose cluster an empty data directory joins.
         cluster_nodes: Name, host and port of the nodes that form a cluster of themselves.
+        target_size: How many nodes there are to be before definitions are loaded; 0 for any number.
         cluster_secret: The same on all nodes of a cluster.
         cluster_begin: Whether the first node of a list begins a cluster without the others' word.
         secret_file: A file that holds it.
@@ -187,6 +182,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         load_definitions: A file with definitions, or a folder; empty for none.
         definitions_skip: Whether they are left alone where they are those of the last start.
         warnings: What is to be said of keys that set nothing.
+        ignored: These keys.
     """
 
     node_name: str
@@ -199,7 +195,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     handshake_timeout: int = 10_000
     max_message_size: int = MESSAGE_BYTES_MAX
     vm_memory_high_watermark_relative: float = 0.6
-    vm_memory_high_watermark_absolute: int = 0
+    vm_memory_high_watermark_absolute: int = -1
     vm_memory_high_watermark_paging_ratio: float = 0.5
     disk_free_limit_absolute: int = -1
     disk_free_limit_relative: float = 0.0
@@ -215,6 +211,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     cluster_port: int = 0
     join: tuple[tuple[str, int], ...] = ()
     cluster_nodes: tuple[tuple[str, str, int], ...] = ()
+    target_size: int = 0
     cluster_secret: str = ""
     cluster_begin: bool = False
     secret_file: str = ""
@@ -291,13 +288,25 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     load_definitions: str = ""
     definitions_skip: bool = False
     warnings: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     def memory_limit_bytes(self, total_bytes: int) -> int:
         """Memory in use above which publishers are blocked, on a machine that has so much."""
         absolute = self.vm_memory_high_watermark_absolute
-        if absolute:
-            return absolute
-        return int(total_bytes * self.vm_memory_high_watermark_relative)
+        if absolute < 0:
+            absolute = int(total_bytes * self.vm_memory_high_watermark_relative)
+        # A limit of 0 would be none: publishers are to wait then.
+        return max(absolute, 1)
+
+    def ignored_text(self) -> str:
+        """What is said of all keys that set nothing, in one line; empty if there are none."""
+        if len(self.warnings) < 2:
+            return "".join(self.warnings)
+        return (
+            f"{len(self.warnings)} keys of the configuration set nothing: "
+            f"{', '.join(dict.fromkeys(self.ignored))}; `warren server --check` with the same "
+            "options says why"
+        )
 
     def disk_limit_bytes(self, total_bytes: int) -> int:
         """Free space below which publishers are blocked, on a machine with so much memory."""
@@ -339,7 +348,6 @@ def _web_tls(prefix: str, what: str) -> tuple[Setting, ...]:
     )  # fmt: skip
 
 
-YEAR_MS: Final = 31_536_000_000
 _RECONCILIATION: Final = "quorum_queue.continuous_membership_reconciliation"
 
 SETTINGS: Final = (
@@ -348,17 +356,19 @@ SETTINGS: Final = (
     Setting("frame_max", "frame_max", parse_frame_max, "largest frame proposed to clients, bytes"),
     Setting("channel_max", "channel_max", whole(0, 65_535, "channels"),
             "most channels of a connection; 0 for no limit"),
+    Setting("max_channels_per_connection", "channel_max", whole(0, 65_535, "channels"), "the same"),
     Setting("connection_max", "connection_max", parse_limit,
             "connections of clients at a time, or infinity"),
     Setting("max_connections", "connection_max", parse_limit, "the same"),
-    Setting("handshake_timeout", "handshake_timeout", whole(1, 3_600_000, "milliseconds"),
+    Setting("handshake_timeout", "handshake_timeout", parse_duration,
             "milliseconds a client has to open its connection"),
     Setting("max_message_size", "max_message_size", size(0, CONTENT_BYTES_MAX),
             "largest body of a message"),
-    Setting("vm_memory_high_watermark.relative", "vm_memory_high_watermark_relative", parse_share,
-            "share of the machine's memory above which publishers are blocked"),
+    Setting("vm_memory_high_watermark.relative", "vm_memory_high_watermark_relative",
+            parse_watermark,
+            "share of the machine's memory above which publishers are blocked; 0.0: always"),
     Setting("vm_memory_high_watermark.absolute", "vm_memory_high_watermark_absolute",
-            size(1, BYTES_MAX), "memory above which publishers are blocked"),
+            size(0, BYTES_MAX), "memory above which publishers are blocked"),
     Setting("vm_memory_high_watermark_paging_ratio", "vm_memory_high_watermark_paging_ratio",
             parse_share, "share of that limit above which bodies of transient queues go to disk"),
     Setting("disk_free_limit.absolute", "disk_free_limit_absolute", size(0, BYTES_MAX),
@@ -399,6 +409,9 @@ SETTINGS: Final = (
     Setting("cluster.port", "cluster_port", parse_port, "port for other nodes, instead of 25672"),
     Setting("cluster_formation.begin", "cluster_begin", parse_truth,
             "true: the first node of a list begins a cluster and waits for no other"),
+    Setting("cluster_formation.target_cluster_size_hint", "target_size",
+            at_least(1, 255, "nodes"),
+            "nodes that load_definitions waits for, so that quorum queues get members on them"),
     Setting("cluster.secret", "cluster_secret", parse_secret,
             "the same word on all nodes of a cluster"),
     Setting("cluster.ssl.cacertfile", "cluster_ssl_cacertfile", parse_word,
@@ -442,10 +455,10 @@ SETTINGS: Final = (
             "the availability zone this node is in"),
     Setting("cluster.version_max", "cluster_version_max", whole(OLDEST, NEWEST, "as a version"),
             "newest cluster version to use: an older one keeps the way back to an older release"),
-    Setting("quorum_queue.initial_cluster_size", "quorum_cluster_size", whole(1, 255, "nodes"),
+    Setting("quorum_queue.initial_cluster_size", "quorum_cluster_size", at_least(1, 255, "nodes"),
             "members of a new quorum queue that vote"),
-    Setting("quorum_cluster_size", "quorum_cluster_size", whole(1, 255, "nodes"), "the same"),
-    Setting("default_queue_type", "default_queue_type", one_of(*SUPPORTED),
+    Setting("quorum_cluster_size", "quorum_cluster_size", at_least(1, 255, "nodes"), "the same"),
+    Setting("default_queue_type", "default_queue_type", parse_queue_type,
             "type of queues declared without one, where their vhost says nothing"),
     Setting("quorum_queue.property_equivalence.relaxed_checks_on_redeclaration",
             "quorum_relaxed_checks", parse_truth,
@@ -455,10 +468,10 @@ SETTINGS: Final = (
             "messages under way to a quorum queue before its publishers wait (default: no limit)"),
     Setting("quorum_commands_soft_limit", "quorum_commands_soft_limit",
             whole(1, 1_000_000, "messages"), "the same"),
-    Setting("consumer_timeout", "consumer_timeout", whole(1, YEAR_MS, "milliseconds"),
+    Setting("consumer_timeout", "consumer_timeout", parse_duration,
             "milliseconds that a consumer of a quorum queue may hold a message unsettled"),
     Setting("consumer_disconnected_timeout", "consumer_disconnected_timeout",
-            whole(1, YEAR_MS, "milliseconds"),
+            parse_duration,
             "milliseconds that it keeps what it holds while its node is not heard"),
     Setting("dead_letter_worker_consumer_prefetch", "dead_letter_prefetch",
             whole(1, 10_000, "messages"),
@@ -475,18 +488,18 @@ SETTINGS: Final = (
     Setting("definitions.skip_if_unchanged", "definitions_skip", parse_truth,
             "true: not where they are the same as at the last start"),
     Setting("metadata_store.khepri.default_timeout", "metadata_store_default_timeout",
-            whole(1, YEAR_MS, "milliseconds"),
+            parse_duration,
             "milliseconds that a client's method waits for a majority before it is refused"),
     Setting(f"{_RECONCILIATION}.enabled", "reconciliation_enabled", parse_truth,
             "true: quorum queues with too few members get more by themselves"),
     Setting(f"{_RECONCILIATION}.target_group_size", "reconciliation_target_group_size",
-            whole(1, 255, "members"), "how many members quorum queues are to have at least"),
+            at_least(0, 255, "members"), "how many members quorum queues are to have at least"),
     Setting(f"{_RECONCILIATION}.auto_remove", "reconciliation_auto_remove", parse_truth,
             "members on nodes that left the cluster are removed, whatever this says"),
     Setting(f"{_RECONCILIATION}.interval", "reconciliation_interval",
-            whole(1, YEAR_MS, "milliseconds"), "milliseconds from one look at them to the next"),
+            parse_duration, "milliseconds from one look at them to the next"),
     Setting(f"{_RECONCILIATION}.trigger_interval", "reconciliation_trigger_interval",
-            whole(1, YEAR_MS, "milliseconds"),
+            parse_duration,
             "milliseconds from a change of the cluster or its queues to a look at them"),
 )  # fmt: skip
 
@@ -512,95 +525,6 @@ PATTERNS: Final = (
 )
 """Keys that are more than one field's value, with what they do."""
 
-TLS_VERSIONS: Final = {
-    "ssl_options.versions": "ssl_versions",
-    "management.ssl.versions": "management_ssl_versions",
-    "prometheus.ssl.versions": "prometheus_ssl_versions",
-}
-"""Fields by the beginnings of the keys that list their values."""
-
-LISTS: Final = {
-    "auth_backends": "auth_backends",
-    "auth_oauth2.signing_keys": "oauth2_signing_keys",
-    "auth_oauth2.algorithms": "oauth2_algorithms",
-    "auth_oauth2.preferred_username_claims": "oauth2_username_claims",
-}
-"""Fields by the beginnings of the keys that list their values, of how clients log in."""
-
-
-def _listed_word(head: str, name: str, text: str) -> object:
-    """One value of a list; of a key, its id and its file."""
-    if head == "auth_backends":
-        return BACKENDS[one_of(*BACKENDS)(text)]
-    return (name, parse_word(text)) if head.endswith("keys") else parse_word(text)
-
-
-_BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
-
-
-class Source(NamedTuple):
-    """Where a value was given, for the text of an error."""
-
-    name: str
-    line: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.name}, line {self.line}" if self.line else self.name
-
-
-class Entry(NamedTuple):
-    """One `key = value` and where it stands."""
-
-    key: str
-    value: str
-    source: Source
-
-
-def parse_lines(text: str, name: str) -> list[Entry]:
-    """Cut a configuration file's text into its entries, in order.
-
-    Raises:
-        ConfigError: A line is neither empty, nor a comment, nor `key = value`.
-    """
-    entries = []
-    for number, line in enumerate(text.split("\n"), 1):
-        bare = line.strip()
-        if not bare or bare.startswith("#"):
-            continue
-        match = re.fullmatch(r"([A-Za-z0-9_.-]+)\s*=\s*('[^']*'|[^#]*?)\s*(?:#.*)?", bare)
-        if match is None:
-            raise ConfigError(f"{name}, line {number}: expected `key = value`, found: {bare}")
-        value = match[2]
-        if value.startswith("'"):
-            value = value[1:-1]
-        entries.append(Entry(match[1], value, Source(name, number)))
-    return entries
-
-
-def read_file(path: str) -> list[Entry]:
-    """The entries of a configuration file, or of all `*.conf` of a folder by their names.
-
-    Raises:
-        ConfigError: It cannot be read, or a line is not understood.
-    """
-    try:
-        if os.path.isdir(path):
-            files = sorted(Path(path).glob("*.conf"))
-            return [entry for file in files for entry in read_file(str(file))]
-        if path.endswith(ADVANCED_SUFFIX):
-            with open(path, encoding="utf-8") as file:
-                return [
-                    Entry(key, value, Source(path, line))
-                    for key, value, line in advanced_entries(file.read(), path)
-                ]
-        with open(path, encoding="utf-8") as file:
-            return parse_lines(file.read(), path)
-    except OSError as error:
-        raise ConfigError(f"configuration file {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"configuration file {path}: not UTF-8 at byte {error.start}") from error
-
-
 def default_node_name() -> str:
     """The node's name where none is given, in RabbitMQ's form."""
     return parse_node_name("rabbit")
@@ -610,241 +534,3 @@ def default_data_dir(node_name: str) -> str:
     """Where a node keeps its data unless told otherwise."""
     base = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     return os.path.join(base, "warren", node_name)
-
-
-def build(
-    entries: Iterable[Entry],
-    *,
-    node_name: str | None = None,
-    data_dir: str | None = None,
-    bind: str | None = None,
-    port: int | None = None,
-    cluster_host: str | None = None,
-    cluster_port: int | None = None,
-    management_port: int | None = None,
-    join: Iterable[tuple[str, int]] = (),
-    secret_file: str | None = None,
-    salvage: bool = False,
-) -> ServerConfig:
-    """Put a configuration together; what is given by name wins over the entries.
-
-    Args:
-        entries: Of configuration files and of the command line, in this order.
-        node_name: `name@host`; None is `rabbit@` and this machine's name.
-        data_dir: None is `default_data_dir`.
-        bind: Address to listen on instead of those the entries name.
-        port: Port to listen on instead of those the entries name.
-        cluster_host, cluster_port: Where other nodes reach this one.
-        management_port: Port of the HTTP API; 0 for none.
-        join: Addresses of nodes whose cluster is to be joined.
-        secret_file: Path of a file with the cluster's secret.
-        salvage: Whether to go on with what is whole of a damaged log.
-
-    Raises:
-        ConfigError: An unknown key, or a value that is not allowed; says where and what is.
-    """
-    fields: dict[str, Value] = {}
-    listeners: dict[str, tuple[str, int]] = {}
-    tls_listeners: dict[str, tuple[str, int]] = {}
-    without_tls = True
-    versions: dict[str, dict[str, str]] = {}
-    mechanisms: dict[str, str] = {}
-    lists: dict[str, dict[str, object]] = {}
-    loopback = {"guest": True}
-    nodes: dict[str, tuple[str, str, int]] = {}
-    warnings: list[str] = []
-    for entry in entries:
-        head, _, name = entry.key.rpartition(".")
-        try:
-            if entry.key in _BY_KEY:
-                setting = _BY_KEY[entry.key]
-                fields[setting.field] = setting.parse(entry.value)
-            elif head == "listeners.tcp":
-                listeners[name] = parse_address(entry.value)
-            elif entry.key == "listeners.tcp":
-                without_tls = one_of("none")(entry.value) != "none"
-            elif head == "listeners.ssl":
-                tls_listeners[name] = parse_address(entry.value)
-            elif head in TLS_VERSIONS:
-                versions.setdefault(head, {})[name] = one_of(*VERSIONS)(entry.value)
-            elif head in LISTS:
-                lists.setdefault(LISTS[head], {})[name] = _listed_word(head, name, entry.value)
-            elif head == "auth_mechanisms":
-                mechanisms[name] = one_of(*MECHANISMS)(entry.value)
-            elif head == "cluster_formation.classic_config.nodes":
-                nodes[name] = parse_cluster_node(entry.value)
-            elif entry.key == "cluster_formation.peer_discovery_backend":
-                if entry.value not in ("classic_config", "rabbit_peer_discovery_classic_config"):
-                    raise NotAllowed("classic_config")
-            elif entry.key == "definitions.import_backend":
-                one_of("local_filesystem", "rabbit_definitions_import_local_filesystem")(
-                    entry.value
-                )
-            elif head == "loopback_users":
-                loopback[name] = parse_truth(entry.value)
-            elif entry.key == "loopback_users":
-                if entry.value != "none":
-                    raise NotAllowed("none")
-                loopback.clear()
-            else:
-                warning = _said_of(entry)
-                if warning:
-                    warnings.append(warning)
-        except NotAllowed as error:
-            raise ConfigError(
-                f"{entry.source}: {entry.key} = {entry.value}: allowed is {error}"
-            ) from None
-    if bind is not None or port is not None:
-        listeners = {"": (ALL_INTERFACES if bind is None else bind, port or PORT_DEFAULT)}
-    name = node_name or default_node_name()
-    if cluster_host is not None:
-        fields["cluster_host"] = cluster_host
-    if cluster_port is not None:
-        fields["cluster_port"] = cluster_port
-    if management_port is not None:
-        fields["management_port"] = management_port
-    values: dict[str, object] = {
-        **fields,
-        "join": tuple(join),
-        "cluster_nodes": _listed(nodes),
-        "secret_file": os.path.abspath(secret_file) if secret_file else "",
-        "salvage": salvage,
-        "node_name": name,
-        "data_dir": os.path.abspath(data_dir or default_data_dir(name)),
-        "listeners": tuple(listeners.values()) or ((ALL_INTERFACES, PORT_DEFAULT),) * without_tls,
-        "tls_listeners": tuple(tls_listeners.values()),
-        "warnings": tuple(warnings),
-        "loopback_users": tuple(user for user, bound in loopback.items() if bound),
-    }
-    for head, named in versions.items():
-        values[TLS_VERSIONS[head]] = tuple({named[key]: None for key in sorted(named)})
-    for field, items in lists.items():
-        values[field] = tuple(dict.fromkeys(items[key] for key in sorted(items)))
-    if mechanisms:
-        values["auth_mechanisms"] = tuple({mechanisms[key]: None for key in sorted(mechanisms)})
-    return msgspec.convert(values, ServerConfig)
-
-
-TYPED_WRONG: Final = 0.93
-"""How like a key of Warren's another one is that was meant to be it."""
-
-
-def _said_of(entry: Entry) -> str:
-    """What is said of a key of RabbitMQ's that sets nothing; empty where it asks for what is so.
-
-    Raises:
-        ConfigError: There is no such key, or it must not be ignored.
-    """
-    import difflib
-
-    known = [*_BY_KEY, *(key for key, _ in PATTERNS)]
-    foreign = foreign_key(entry.key)
-    near = difflib.get_close_matches(entry.key, known, 1, 0.6 if foreign is None else TYPED_WRONG)
-    if foreign is None or near:
-        raise ConfigError(
-            f"{entry.source}: unknown key {entry.key}"
-            f"{f', did you mean {near[0]}?' if near else ''}; "
-            f"the keys are: {', '.join(known)}"
-        )
-    if entry.value in foreign.alike:
-        return ""
-    if foreign.refused:
-        raise ConfigError(
-            f"{entry.source}: {entry.key} = {entry.value} cannot be had: {foreign.why}"
-        )
-    return f"{entry.source}: {entry.key} does nothing: {foreign.why}"
-
-
-def check_clients(built: ServerConfig) -> None:
-    """Refuse settings of listeners for clients that do not fit together.
-
-    Raises:
-        ConfigError: Says which.
-    """
-    if not built.listeners and not built.tls_listeners:
-        raise ConfigError("listeners.tcp = none leaves no listener: name one with listeners.ssl")
-    if built.tls_listeners and not (built.ssl_certfile and built.ssl_keyfile):
-        raise ConfigError(
-            "listeners.ssl needs ssl_options.certfile and ssl_options.keyfile, the certificate "
-            "that clients see"
-        )
-    if OAUTH2 in built.auth_backends and not built.oauth2_resource_server_id:
-        raise ConfigError("auth_backends = oauth2 needs auth_oauth2.resource_server_id")
-    keys = (built.oauth2_signing_keys, built.oauth2_jwks_uri, built.oauth2_issuer)
-    if OAUTH2 in built.auth_backends and not any(keys):
-        raise ConfigError(
-            "auth_backends = oauth2 needs the keys of tokens: auth_oauth2.signing_keys, "
-            "auth_oauth2.jwks_uri or auth_oauth2.issuer"
-        )
-    if built.ssl_verify == "verify_peer" and not built.ssl_cacertfile:
-        raise ConfigError(
-            "ssl_options.verify = verify_peer needs ssl_options.cacertfile, by which certificates "
-            "are verified"
-        )
-    if built.ssl_fail_if_no_peer_cert and built.ssl_verify != "verify_peer":
-        raise ConfigError(
-            "ssl_options.fail_if_no_peer_cert = true needs ssl_options.verify = verify_peer"
-        )
-
-
-def check_web(built: ServerConfig) -> None:
-    """Refuse settings of listeners for HTTP that do not fit together.
-
-    Raises:
-        ConfigError: Says which.
-    """
-    for name in ("management", "prometheus"):
-        port, certificate, key, authorities, verify, required = (
-            getattr(built, f"{name}_ssl_{field}")
-            for field in (
-                *("port", "certfile", "keyfile", "cacertfile"),
-                *("verify", "fail_if_no_peer_cert"),
-            )
-        )
-        if port and not (certificate and key):
-            raise ConfigError(
-                f"{name}.ssl.port needs {name}.ssl.certfile and {name}.ssl.keyfile, the "
-                "certificate that clients see"
-            )
-        if verify == "verify_peer" and not authorities:
-            raise ConfigError(
-                f"{name}.ssl.verify = verify_peer needs {name}.ssl.cacertfile, by which "
-                "certificates are verified"
-            )
-        if required and verify != "verify_peer":
-            raise ConfigError(
-                f"{name}.ssl.fail_if_no_peer_cert = true needs {name}.ssl.verify = verify_peer"
-            )
-
-
-def check_cluster(built: ServerConfig) -> None:
-    """Refuse settings that do not fit together.
-
-    Raises:
-        ConfigError: Says which.
-    """
-    files = (built.cluster_ssl_cacertfile, built.cluster_ssl_certfile, built.cluster_ssl_keyfile)
-    if any(files) and not all(files):
-        raise ConfigError(
-            "links between nodes are encrypted with all of cluster.ssl.cacertfile, "
-            "cluster.ssl.certfile and cluster.ssl.keyfile, or not"
-        )
-    if built.join and built.cluster_nodes:
-        raise ConfigError(
-            "--join and cluster_formation.classic_config.nodes are two ways of saying where the "
-            "cluster is: give one"
-        )
-    if built.cluster_nodes and built.node_name not in [node[0] for node in built.cluster_nodes]:
-        raise ConfigError(
-            f"cluster_formation.classic_config.nodes lacks this node, {built.node_name}: list all "
-            "nodes, in the same order on each"
-        )
-
-
-def _listed(nodes: dict[str, tuple[str, str, int]]) -> tuple[tuple[str, str, int], ...]:
-    """A list of nodes in the order of its keys: by number, then the others by name."""
-
-    def place(key: str) -> tuple[bool, int, str]:
-        return (False, int(key), "") if key.isdecimal() else (True, 0, key)
-
-    return tuple(nodes[key] for key in sorted(nodes, key=place))

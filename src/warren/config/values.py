@@ -8,22 +8,29 @@ from collections.abc import Callable
 from typing import Final
 
 from warren.limits import FRAME_BYTES_MAX, FRAME_BYTES_MIN
+from warren.queue_types import SUPPORTED
 
 CLUSTER_PORT_DEFAULT: Final = 25_672
-LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical", "none")
 BYTES_MAX: Final = 2**63 - 1
+LONGEST_MS: Final = 2**43
+"""Some 278 years; in nanoseconds it has 63 bits."""
+SAME_LEVELS: Final = {"notice": "warning", "alert": "critical", "emergency": "critical"}
+"""RabbitMQ's levels of logs that Warren logs nothing of, and the next one above."""
 
 
 class NotAllowed(ValueError):
     """A value is not allowed; the text says what is."""
 
 
+CONNECTIONS_MAX: Final = 2**31 - 1
 UNITS: Final = {
     "": 1,
-    "k": 2**10, "ki": 2**10, "kib": 2**10, "kb": 10**3,
-    "m": 2**20, "mi": 2**20, "mib": 2**20, "mb": 10**6,
-    "g": 2**30, "gi": 2**30, "gib": 2**30, "gb": 10**9,
-    "t": 2**40, "ti": 2**40, "tib": 2**40, "tb": 10**12,
+    "k": 10**3, "ki": 2**10, "kib": 2**10, "kb": 10**3,
+    "m": 10**6, "mi": 2**20, "mib": 2**20, "mb": 10**6,
+    "g": 10**9, "gi": 2**30, "gib": 2**30, "gb": 10**9,
+    "t": 10**12, "ti": 2**40, "tib": 2**40, "tb": 10**12,
+    "p": 10**15, "pi": 2**50, "pib": 2**50, "pb": 10**15,
 }  # fmt: skip
 
 
@@ -31,11 +38,29 @@ def whole(low: int, high: int, unit: str) -> Callable[[str], int]:
     """A parser of whole numbers from `low` to `high`."""
 
     def parse(text: str) -> int:
-        if not re.fullmatch(r"[0-9]+", text) or not low <= int(text) <= high:
+        if not re.fullmatch(r"\+?[0-9]{1,40}", text) or not low <= int(text) <= high:
             raise NotAllowed(f"a whole number of {unit} from {low} to {high}")
         return int(text)
 
     return parse
+
+
+def at_least(low: int, high: int, unit: str) -> Callable[[str], int]:
+    """A parser of whole numbers from `low` on, of which those above `high` count as that."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"\+?[0-9]{1,40}", text) or int(text) < low:
+            raise NotAllowed(f"a whole number of {unit} from {low} on")
+        return min(int(text), high)
+
+    return parse
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds; without an end, too, which is the longest time there is."""
+    if text in ("infinity", "undefined"):
+        return LONGEST_MS
+    return at_least(1, LONGEST_MS, "milliseconds")(text)
 
 
 def size(low: int, high: int) -> Callable[[str], int]:
@@ -61,9 +86,14 @@ def parse_multiple(text: str) -> float:
 
 def parse_share(text: str) -> float:
     """A share of the machine's memory."""
-    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) or not 0 < float(text) <= 1:
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]+)?", text) or not 0 < float(text) <= 1:
         raise NotAllowed("a share above 0, at most 1, such as 0.6")
     return float(text)
+
+
+def parse_watermark(text: str) -> float:
+    """The same, or 0.0, by which publishers always wait."""
+    return 0.0 if text == "0.0" else parse_share(text)
 
 
 def parse_frame_max(text: str) -> int:
@@ -77,9 +107,9 @@ def parse_limit(text: str) -> int:
     """A number of connections; -1 for no limit."""
     if text == "infinity":
         return -1
-    if not re.fullmatch(r"[0-9]{1,9}", text):
+    if not re.fullmatch(r"\+?[0-9]{1,40}", text):
         raise NotAllowed("a whole number of connections, or infinity")
-    return int(text)
+    return min(int(text), CONNECTIONS_MAX)
 
 
 def parse_word(text: str) -> str:
@@ -100,9 +130,10 @@ def parse_label(text: str) -> str:
 
 
 def parse_level(text: str) -> str:
-    if text.lower() not in LOG_LEVELS:
+    level = SAME_LEVELS.get(text.lower(), text.lower())
+    if level not in LOG_LEVELS:
         raise NotAllowed("one of " + ", ".join(LOG_LEVELS))
-    return text.lower()
+    return level
 
 
 def parse_truth(text: str) -> bool:
@@ -133,6 +164,12 @@ def parse_locator(text: str) -> str:
     if text not in ("client-local", "balanced", "least-leaders", "random", "min-masters"):
         raise NotAllowed("client-local or balanced")
     return "client-local" if text == "client-local" else "balanced"
+
+
+def parse_queue_type(text: str) -> str:
+    """A queue's type, by its name or by that of RabbitMQ's module."""
+    name = text.removeprefix("rabbit_").removesuffix("_queue") if "_queue" in text else text
+    return one_of(*SUPPORTED)(name)
 
 
 def parse_size(text: str) -> int:

@@ -24,6 +24,7 @@ from warren import __version__
 from warren.admin import dialling
 from warren.admin.control import ControlSocket
 from warren.admin.service.host import OperatorHost
+from warren.admin.service.nodes import LEVELS
 from warren.admin.service.rows import CertificateFiles, ProcessState
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import pace_of
@@ -233,8 +234,8 @@ class Server(OperatorHost):
 
     async def _run(self) -> int:
         started = time.perf_counter()
-        for warning in self.config.warnings:
-            log.warning("%s", warning)
+        if self.config.warnings:
+            log.warning("%s", self.config.ignored_text())
         self._signals.tell(self._told_to_stop)
         if not await self._knows_whether_to_join():
             await self.network.close()
@@ -715,7 +716,7 @@ def run(config: ServerConfig) -> int:
     """Run a broker until it is told to stop; returns the exit status."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter(LINE_FORMAT, LINE_DATE_FORMAT))
-    logging.basicConfig(level=config.log_level.upper(), handlers=[handler])
+    logging.basicConfig(level=LEVELS[config.log_level], handlers=[handler])
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -15,8 +15,10 @@ import msgspec
 
 from warren.admin import dialling
 from warren.config import config
+from warren.config.building import build
 from warren.config.identity import SECRET_FILE, read_identity, read_secret
 from warren.config.peer_tls import PeerTls, peer_tls, why
+from warren.config.reading import read_file
 from warren.errors import BrokerError, ConfigError
 from warren.protocols.peer.handshake import derive_key
 
@@ -102,9 +104,9 @@ def find_node(words: argparse.Namespace) -> Contact:
     Raises:
         BrokerError: They are not known.
     """
-    entries = config.read_file(words.config) if words.config else []
-    settings = config.build(
-        [entry for entry in entries if entry.key.startswith("cluster.")],
+    settings = build(
+        read_file(words.config) if words.config else [],
+        head="cluster.",
         node_name=words.node_name,
         data_dir=words.data_dir or (None if words.node_name else os.environ.get(FOLDER_VARIABLE)),
     )

@@ -16,6 +16,8 @@ from typing import Any
 from warren import __version__
 from warren.admin.cli.words import INTERRUPTED, Parser, Shared, checked, examples, wrapped
 from warren.config import config
+from warren.config.building import build, check_clients, check_cluster, check_web
+from warren.config.reading import Entry, Source, parse_lines, read_file
 from warren.errors import ConfigError
 
 EXIT_USAGE = 2
@@ -182,13 +184,14 @@ def _server_command(commands: Any) -> None:
     server.add_argument(
         "--port",
         type=checked(config.parse_port),
-        help=f"port for AMQP 0-9-1 (default: {config.PORT_DEFAULT})",
+        help="port for AMQP 0-9-1, instead of those in the configuration "
+        f"(default: {config.PORT_DEFAULT})",
     )
     server.add_argument(
         "--bind",
         metavar="ADDRESS",
-        help="address to listen on (default: every interface; user guest connects from this "
-        "machine only, see loopback_users)",
+        help="address to listen on, instead of those in the configuration (default: every "
+        "interface; user guest connects from this machine only, see loopback_users)",
     )
     server.add_argument(
         "--config",
@@ -244,6 +247,12 @@ def _server_command(commands: Any) -> None:
         action="store_true",
         help="go on with what is whole of a damaged log, where no other node has more",
     )
+    server.add_argument(
+        "--check",
+        action="store_true",
+        help="start nothing: say all that is wrong with the configuration, and which keys of it "
+        "set nothing (exit status 0 if a node starts with it, else 2)",
+    )
     server.add_argument("--version", action="version", version=f"warren {__version__}")
 
 
@@ -293,24 +302,47 @@ def _asking(
 
 
 def server_config(words: argparse.Namespace) -> config.ServerConfig:
-    """The configuration that a parsed command line and the file it names amount to.
+    """The configuration that a parsed command line and the files it names amount to.
 
     Raises:
-        ConfigError: The file or a value is not understood.
+        ConfigError: A file or a value is not understood, of each a line.
     """
-    entries = [entry for path in words.config for entry in config.read_file(path)]
+    wrong: list[str] = []
+    built = put_together(words, wrong)
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    check_cluster(built)
+    check_clients(built)
+    check_web(built)
+    return built
+
+
+def put_together(words: argparse.Namespace, wrong: list[str]) -> config.ServerConfig:
+    """The configuration as far as it is understood.
+
+    Args:
+        wrong: Takes what is not.
+    """
+    entries: list[Entry] = []
+    for path in words.config:
+        try:
+            entries += read_file(path)
+        except ConfigError as error:
+            wrong.append(str(error))
     secret = os.environ.get(config.SECRET_VARIABLE)
     if secret:
-        source = config.Source(config.SECRET_VARIABLE)
-        entries.insert(0, config.Entry("cluster.secret", secret, source))
+        source = Source(config.SECRET_VARIABLE)
+        entries.insert(0, Entry("cluster.secret", secret, source, literal=True))
     for text in words.set:
-        entries += [
-            entry._replace(source=config.Source("--set"))
-            for entry in config.parse_lines(text, "--set")
-        ]
+        try:
+            found = parse_lines(text, "--set")
+        except ConfigError as error:
+            wrong.append(str(error))
+            continue
+        entries += [entry._replace(source=Source("--set")) for entry in found]
     if words.log_level:
-        entries.append(config.Entry("log.level", words.log_level, config.Source("--log-level")))
-    built = config.build(
+        entries.append(Entry("log.level", words.log_level, Source("--log-level")))
+    return build(
         entries,
         node_name=words.node_name,
         data_dir=words.data_dir,
@@ -322,11 +354,34 @@ def server_config(words: argparse.Namespace) -> config.ServerConfig:
         join=words.join,
         secret_file=words.secret_file,
         salvage=words.salvage,
+        errors=wrong,
     )
-    config.check_cluster(built)
-    config.check_clients(built)
-    config.check_web(built)
-    return built
+
+
+def check(words: argparse.Namespace) -> int:
+    """Say all that is wrong with a configuration, and what of it is not honoured.
+
+    Returns:
+        The exit status: 0 where a node starts with it, else 2.
+    """
+    from warren.admin.cli.checking import wrong_with
+
+    wrong: list[str] = []
+    built = put_together(words, wrong)
+    wrong += wrong_with(built)
+    for text in wrong:
+        complain(text)
+    for text in built.warnings:
+        print(text)
+    said = f"{len(built.warnings)} of its keys set nothing" if built.warnings else "nothing to say"
+    print(f"the configuration is {'wrong' if wrong else f'right; {said}'}")
+    return EXIT_USAGE if wrong else 0
+
+
+def complain(text: str) -> None:
+    """Print what is wrong, each line by itself."""
+    for line in text.split("\n"):
+        print(f"warren: {line}", file=sys.stderr)
 
 
 Serve = Callable[[config.ServerConfig], int]
@@ -349,9 +404,11 @@ def main(serve: Serve, arguments: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             print("warren: ended", file=sys.stderr)
             return INTERRUPTED
+    if words.check:
+        return check(words)
     try:
         settings = server_config(words)
     except ConfigError as error:
-        print(f"warren: {error}", file=sys.stderr)
+        complain(str(error))
         return EXIT_USAGE
     return serve(settings)

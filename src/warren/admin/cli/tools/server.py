@@ -62,9 +62,9 @@ def server_words(environment: Mapping[str, str], given: Sequence[str]) -> list[s
                     words += ["--config", name]
                 break
     for variable, key in SETTINGS.items():
-        value = environment.get(variable)
-        if value:
-            words += ["--set", f"{key} = '{value}'"]
+        if environment.get(variable):
+            # As it is, and in no list of processes.
+            words += ["--set", f"{key} = $({variable})"]
     level = environment.get(LOG_VARIABLE, "")
     if level in LOG_LEVELS:
         words += ["--log-level", level]
