@@ -525,6 +525,7 @@ PATTERNS: Final = (
 )
 """Keys that are more than one field's value, with what they do."""
 
+
 def default_node_name() -> str:
     """The node's name where none is given, in RabbitMQ's form."""
     return parse_node_name("rabbit")

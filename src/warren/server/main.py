@@ -254,7 +254,7 @@ class Server(OperatorHost):
         if not self._stopping.done():
             if self._tokens is not None:
                 self._tokens.fetch_soon()
-            await load_definitions(self.config, self._service)
+            await load_definitions(self.config, self._service, self._stopping)
             # First, since to load what it takes holds up the loop for a moment.
             await self._listeners.listen_for_http(self._service)
             await self._listeners.listen_for_scrapes(self._service)
