@@ -189,6 +189,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "check_port_listener": {"port": 1},
     "check_protocol_listener": {"protocol": "amqp"},
     "check_virtual_hosts": {},
+    "check_node": {"node": "a"},
     "check_if_node_is_quorum_critical": {},
     "check_for_quorum_queues_without_an_elected_leader": {},
     "check_if_new_quorum_queue_replicas_have_finished_initial_sync": {},

@@ -36,7 +36,7 @@ ROLES = {
     "h.out": "management",
 }
 VHOST = "h"
-HEADERS = ("content-type", "www-authenticate", "location")
+HEADERS = ("content-type", "content-disposition", "www-authenticate", "location")
 HASH = re.compile(r"~[\w-]{6}$")
 """What a binding's arguments come to in its key."""
 WAIT_SECONDS_MAX = patient(15.0)

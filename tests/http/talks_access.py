@@ -168,6 +168,53 @@ TALKS = [
         after=(Ask("DELETE", "/users/h.u"),),
     ),
     Talk(
+        "users in full",
+        [
+            Ask("PUT", "/users/h.u", {"tags": ""}),
+            Ask("GET", "/users/h.u"),
+            Ask("PUT", "/users/h.u", {"password": "p", "password_hash": "", "tags": ""}),
+            Ask("PUT", "/users/h.u", {"administrator": True}),
+            Ask("GET", "/users/h.u?columns=name,tags"),
+            Ask("PUT", "/users/h.u", {"administrator": False}),
+            Ask("GET", "/users/h.u?columns=name,tags"),
+            Ask(
+                "PUT",
+                "/users/h.u",
+                {
+                    "password": "p",
+                    "tags": "",
+                    "limits": {"max-channels": 4},
+                },
+            ),
+            Ask("PUT", "/users/h.u", {"tags": ""}),
+            Ask("GET", "/users/h.u"),
+            Ask("DELETE", "/users/h.u"),
+            Ask(
+                "PUT",
+                "/users/h.u",
+                {
+                    "password": "p",
+                    "tags": "",
+                    "limits": {"max-connections": 2},
+                    "permissions": {"h": {"configure": "^a", "write": "^b", "read": "^c"}},
+                },
+            ),
+            Ask("GET", "/users/h.u/permissions"),
+            Ask("GET", "/user-limits/h.u"),
+            Ask(
+                "PUT",
+                "/users/h.u",
+                {
+                    "password": "p",
+                    "tags": "",
+                    "permissions": {"h": {"configure": "^x", "write": "^y", "read": "^z"}},
+                },
+            ),
+            Ask("GET", "/users/h.u/permissions"),
+        ],
+        after=(Ask("DELETE", "/users/h.u"),),
+    ),
+    Talk(
         "permissions",
         [
             Ask("GET", "/permissions/h/h.p"),

@@ -19,9 +19,106 @@ HEALTH = (
     *("metadata-store/initialized/with-data", "none"),
 )
 QUORUM = "/queues/quorum"
+PROTOCOLS = (
+    *("amqp,none", "none,zzz,none", "AMQPS", "mqtt3.1", "https", "amqp,", "stomp+tls", "web-mqtt"),
+)
+HASH = "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"
+SERVED = ("amqp,http", "AMQP091,http1.1", "cli", "distribution", "management", "http_api,amqp")
+FORM = {"content-type": "multipart/form-data; boundary=xx"}
+FILE = (
+    '--xx\r\ncontent-disposition: form-data; name="file"; filename="d.json"\r\n'
+    "content-type: application/octet-stream\r\n\r\n"
+    '{"queues": [{"name": "of.a.form", "vhost": "h"}]}'
+    "\r\n--xx--\r\n"
+)
 
 TALKS = [
     Talk("health checks", [Ask("GET", f"/health/checks/{name}") for name in HEALTH]),
+    Talk(
+        "old health checks",
+        [
+            Ask("GET", "/healthchecks/node"),
+            Ask("GET", "/healthchecks/node", user="h.management"),
+            Ask("GET", "/healthchecks/node", user="h.none"),
+            Ask("GET", "/healthchecks/node/{node}"),
+            Ask("GET", "/healthchecks/node/nowhere"),
+            *(Ask("GET", f"/health/checks/protocol-listener/{name}") for name in PROTOCOLS),
+            *(Ask("GET", f"/health/checks/protocol-listener/{name}") for name in SERVED),
+        ],
+    ),
+    Talk(
+        "definitions as files have them",
+        [
+            Ask("POST", "/definitions", {
+                "queues": [
+                    {"name": "amq.gen-ocgMAGymvlpq7QrHjRciaQ", "vhost": "h", "durable": False,
+                     "arguments": {"x-queue-type": "classic"}},
+                    {"name": "orders", "vhost": "h"},
+                ],
+                "bindings": [{
+                    "source": "amq.topic", "vhost": "h", "destination": "orders",
+                    "destination_type": "queue", "routing_key": "orders.#", "arguments": {},
+                }],
+            }),
+            Ask("GET", "/bindings/h?columns=source,destination,routing_key"),
+            Ask("POST", "/definitions", {"vhosts": [{
+                "name": "h", "description": "d", "tags": "a,b", "tracing": True,
+                "metadata": {"default_queue_type": "rabbit_quorum_queue"},
+            }]}),
+            Ask("GET", "/vhosts/h?columns=name,description,tags,default_queue_type,tracing"),
+            Ask("POST", "/definitions", {"vhosts": [{
+                "name": "h", "tracing": False,
+                "metadata": {"description": "m", "default_queue_type": "classic"},
+            }]}),
+            Ask("GET", "/vhosts/h?columns=name,description,default_queue_type,tracing"),
+            Ask("POST", "/definitions", {"users": [{
+                "name": "h.d", "password_hash": HASH, "administrator": True,
+                "limits": {"max-connections": 5},
+                "permissions": {"h": {"configure": "^a", "write": "^b", "read": "^c"}},
+            }]}),
+            Ask("GET", "/users/h.d"),
+            Ask("POST", "/definitions", {"users": [{
+                "name": "h.d", "password_hash": HASH, "tags": [], "limits": {"max-channels": 7},
+            }]}),
+            Ask("GET", "/users/h.d"),
+            Ask("POST", "/definitions", {"users": [
+                {"name": "h.d", "password_hash": HASH, "tags": "a, b"},
+            ]}),
+            Ask("GET", "/users/h.d"),
+            Ask("POST", "/definitions", "\ufeff{}".encode()),
+            Ask("POST", "/definitions", FILE, headers=FORM),
+            Ask("GET", "/queues/h/of.a.form?columns=name,durable"),
+            Ask("POST", "/all-configuration", {}),
+            Ask("POST", "/definitions/nowhere", {}),
+            Ask("POST", "/definitions/h", {
+                "users": [{"name": "h.e", "tags": "", "password": "p"}],
+                "permissions": [{
+                    "user": "h.out", "vhost": "h", "configure": "", "write": "", "read": "",
+                }],
+                "global_parameters": [{"name": "h.g", "value": 1}],
+                "queues": [{"name": "here", "vhost": "/"}],
+            }),
+            Ask("GET", "/users/h.e"),
+            Ask("GET", "/permissions/h/h.out"),
+            Ask("GET", "/global-parameters/h.g"),
+            Ask("GET", "/queues/h/here?columns=name,vhost"),
+            Ask("GET", "/permissions/h/h.d"),
+        ],
+        after=(Ask("DELETE", "/users/h.d"),),
+    ),
+    Talk(
+        "an export",
+        [
+            Ask("GET", "/definitions/h"),
+            Ask("GET", "/definitions/h?download=h.json"),
+        ],
+        given=(
+            Ask("PUT", "/exchanges/h/t", {"type": "topic", "durable": False}),
+            Ask("PUT", "/exchanges/h/i", {"type": "topic", "internal": True}),
+            Ask("PUT", "/queues/h/q", {"durable": False}),
+            Ask("POST", "/bindings/h/e/t/q/q", {"routing_key": "k"}),
+        ),
+    ),
     Talk(
         "members of quorum queues",
         [

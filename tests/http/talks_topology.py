@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from tests.http.talk import Ask, Talk
 
@@ -74,6 +75,18 @@ def policies(kind: str) -> list[Ask]:
         Ask("POST", f"{path}/p1", {}),
     ]  # fmt: skip
 
+
+NAMED = tuple(
+    Ask("PUT", f"/queues/h/{name}", {"durable": True})
+    for name in ("keda-1", "KEDA-2", "keda.x", "other")
+)
+FILTERS = (
+    *("keda(?i)-1", "(?i)keda", "KEDA", "ke(?i:DA)", "a(?i", "(?-i)keda", "(?i)KEDA(?-i)-1"),
+    *("k(?s).(?i)DA", "^keda$", "keda(?#c)", "(?<x>k)eda", "k++eda", "[[:alpha:]]+-1", "(?-i)KE"),
+    *(r"\Qkeda-\E1", "((?i)KE)da", "(a|(?i)KE)DA", "(?-i:keda|(?i)OTHER)", "(?-i)x|KEDA-2|OTHER"),
+    *("((?-i)x|OTHER)|KEDA", "a)|(b", "[", "[]k]eda", "(?-i)[(?i)]", r"\(?i"),
+)
+"""Regular expressions of PCRE, in which flags may stand anywhere."""
 
 TALKS = [
     Talk("policies", policies("policies")),
@@ -201,6 +214,32 @@ TALKS = [
             })
             for name in ("a1", "a2", "b1", "b2", "c")
         ),
+    ),
+    Talk(
+        "pages at their ends",
+        [
+            *(
+                Ask("GET", f"/{kind}/h?columns=name&page={page}&page_size={size}{rest}")
+                for kind in ("queues", "exchanges")
+                for page, size, rest in (
+                    (2, 4, ""), (3, 2, ""), (4, 2, ""), (5, 1, ""), (6, 1, ""), (12, 1, ""),
+                    (4, 1, "&name=keda"), (5, 1, "&name=keda"), (2, 4, "&name=keda"),
+                    (5, 1, "&sort=durable"), (6, 1, "&sort=durable"),
+                    (2, 4, "&sort=durable&name=keda"), (4, 1, "&sort=durable&name=keda"),
+                )
+            ),
+            Ask("GET", "/connections?page=2&page_size=100"),
+            Ask("GET", "/channels?page=2"),
+        ],
+        given=NAMED,
+    ),
+    Talk(
+        "names by regular expressions",
+        [
+            Ask("GET", f"/queues/h?columns=name&page=1&use_regex=true&name={quote(text)}")
+            for text in FILTERS
+        ],
+        given=NAMED,
     ),
     Talk(
         "exchanges",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -318,3 +319,38 @@ def test_attempts_to_log_in_are_counted(peer: Peer, channel: Any) -> None:
         )
     (amqp,) = (row for row in shown(peer, path) if row["protocol"] == "amqp091")
     assert (amqp["auth_attempts"], amqp["auth_attempts_succeeded"]) == (1, 0)
+
+
+def test_settings_in_force_are_a_text_without_secrets(peer: Peer) -> None:
+    status, headers, body = peer.raw(Ask("GET", "/config/effective"))
+    assert (status, headers["content-type"]) == (200, "text/plain")
+    lines = dict(line.split(" = ", 1) for line in body.decode().splitlines())
+    assert lines["quorum_queue.compat"] == "4.3"
+    assert peer.raw(Ask("GET", "/config/effective", headers={"accept": "text/*"}))[0] == 200
+    assert peer.raw(Ask("GET", "/config/effective", headers={"accept": "image/png"}))[0] == 406
+    assert peer.raw(Ask("GET", "/overview", headers={"accept": "text/plain"}))[0] == 406
+    assert peer.raw(Ask("GET", "/config/effective", user="h.monitoring"))[0] == 401
+
+
+def test_what_is_deprecated_is_told_as_the_command_tells_it(peer: Peer) -> None:
+    found = {row["name"]: row for row in shown(peer, "/deprecated-features")}
+    assert found["ram_node_type"]["state"] == "denied"
+    assert found["queue_master_locator"]["deprecation_phase"] == "denied_by_default"
+    assert shown(peer, "/deprecated-features/used") == []
+
+
+def test_the_overview_names_what_runs_the_broker(peer: Peer) -> None:
+    """Tools read the version of Erlang there, and fail where it is not."""
+    found = shown(peer, "/overview")
+    assert found["erlang_version"] == f"CPython {platform.python_version()}"
+    assert found["erlang_full_version"].startswith(found["erlang_version"])
+
+
+def test_a_cluster_has_an_identity(peer: Peer) -> None:
+    found = {row["name"]: row["value"] for row in shown(peer, "/global-parameters")}
+    assert found["cluster_tags"] == []
+    assert found["internal_cluster_id"].startswith("rabbitmq-cluster-id-")
+    assert shown(peer, "/global-parameters/internal_cluster_id") == {
+        "name": "internal_cluster_id",
+        "value": found["internal_cluster_id"],
+    }

@@ -15,6 +15,18 @@ PART_BYTES = 65_536
 """Bytes that are gathered before they are sent."""
 
 JSON = "application/json"
+PLAIN = "text/plain"
+
+
+class Text:
+    """A body that is a text for humans, and no JSON.
+
+    Attributes:
+        text: It, of a few kilobytes.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
 class HttpAnswer:
@@ -22,7 +34,7 @@ class HttpAnswer:
 
     Attributes:
         status: Of HTTP.
-        body: What is encoded as JSON; None for no body at all.
+        body: What is encoded as JSON, or a `Text`; None for no body at all.
         headers: Beside those that all answers have.
     """
 
@@ -77,7 +89,9 @@ async def parts_of(body: Any) -> AsyncGenerator[bytes, None]:
 
     Long lists are found where they are the body, or a value of it.
     """
-    if isinstance(body, AsyncIterator):
+    if isinstance(body, Text):
+        yield body.text.encode("utf-8", "replace")
+    elif isinstance(body, AsyncIterator):
         async for part in _parts_of_stream(body):
             yield part
     elif isinstance(body, list) and len(body) > PART_ITEMS:

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote_to_bytes
 from starlette.routing import Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
-from warren.admin.http.answers import JSON, HttpAnswer, gathered, parts_of
+from warren.admin.http.answers import JSON, PLAIN, HttpAnswer, Text, gathered, parts_of
 from warren.admin.http.asked import HttpRequest, Resource, decoded
 from warren.admin.http.authentication import authenticate
 from warren.admin.http.bodies import Bodies, Body, ClientGone
@@ -122,7 +122,7 @@ class ResourceEndpoint:
         if handler is None:
             return HttpAnswer(405)
         accepted = dict(scope["headers"]).get(b"accept", b"*/*")
-        if not any(kind in accepted for kind in (b"*/*", b"application/*", b"application/json")):
+        if not any(kind in accepted for kind in resource.accepted):
             return HttpAnswer(406)
         headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
@@ -145,7 +145,8 @@ async def respond(answer: HttpAnswer, allow: str, scope: Scope, send: Send) -> N
     async with contextlib.AsyncExitStack() as stack:
         parts = None
         if answer.body is not None:
-            headers.append((b"content-type", JSON.encode()))
+            media = PLAIN if isinstance(answer.body, Text) else JSON
+            headers.append((b"content-type", media.encode()))
             encoded = gathered(parts_of(answer.body))
             parts = await stack.enter_async_context(contextlib.aclosing(encoded))
             first = await anext(parts)

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from warren.admin.http.answers import HttpAnswer
+from warren.admin.http.answers import JSON, HttpAnswer
 from warren.admin.http.errors import bad_request
 from warren.admin.service.caller import Caller, authorise
 from warren.admin.service.operation import Operation
@@ -90,6 +90,7 @@ class Resource:
         path: With variables in braces.
         methods: What does it, by the method of HTTP.
         body_bytes_max: The largest body that it takes.
+        accepted: What a request may ask for, of which its answers are.
     """
 
     def __init__(
@@ -101,9 +102,11 @@ class Resource:
         post: Handler | None = None,
         delete: Handler | None = None,
         body_bytes_max: int = BODY_BYTES_MAX,
+        media: str = JSON,
     ) -> None:
         self.path = path
         self.body_bytes_max = body_bytes_max
+        self.accepted = (b"*/*", media.partition("/")[0].encode() + b"/*", media.encode())
         handlers = {"HEAD": get, "GET": get, "PUT": put, "POST": post, "DELETE": delete}
         self.methods = {name: done for name, done in handlers.items() if done is not None}
         self.allow = ", ".join([*self.methods, "OPTIONS"])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Final
 
 RABBITMQ_VERSION: Final = "4.3.6"
 """The release whose API this one is; tools choose paths and fields by it."""
 PRODUCT: Final = "Warren"
+RUNTIME: Final = f"{platform.python_implementation()} {platform.python_version()}"
+"""What runs the broker, for clients that ask for the version of Erlang."""

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 from warren.admin.http.answers import HttpAnswer
 from warren.admin.http.asked import HttpRequest
 from warren.admin.http.errors import Problem, bad_request, problem
+from warren.admin.service.name_filters import name_filter
 from warren.admin.service.slices import Slices
-from warren.metadata.patterns import Pattern, PatternError
 
 Row = TypeVar("Row")
 
@@ -28,8 +28,7 @@ class Page:
     Attributes:
         number: The page's, from 1 on; 0 for all of the list.
         size: Rows of a page.
-        name: What names have to have in them.
-        pattern: The same as a regular expression; None if it is none.
+        name: What names have to have in them, as a text or as a regular expression.
     """
 
     def __init__(self, asked: HttpRequest) -> None:
@@ -53,22 +52,11 @@ class Page:
                 )
             )
         self.name = query.get("name", "") if self.number else ""
-        self.pattern: Pattern | None = None
-        self.impossible = False
-        if self.name and asked.truth("use_regex"):
-            try:
-                self.pattern = Pattern(self.name)
-            except PatternError:
-                # RabbitMQ finds nothing by such a one.
-                self.impossible = True
+        self._filter = name_filter(self.name, asked.truth("use_regex"))
 
     def wants(self, name: str) -> bool:
         """Whether a row of this name is to be in the list."""
-        if self.impossible:
-            return False
-        if self.pattern is not None:
-            return self.pattern.found_in(name)
-        return not self.name or self.name.lower() in name.lower()
+        return self._filter is None or self._filter(name)
 
     def chosen(self, asked: HttpRequest) -> dict[str, Any]:
         """The page as operations take it that show a part of a list by name."""
@@ -85,30 +73,30 @@ class Page:
         """The first row on the page."""
         return (self.number - 1) * self.size if self.number else 0
 
-    def cut(self, rows: list[Row], total: int) -> list[Row]:
+    def cut(self, rows: list[Row]) -> list[Row]:
         """Those of all rows that are on the page.
 
-        Args:
-            total: How many there were before some were left out.
-
         Raises:
             Problem: There is no such page.
         """
-        self.check(total)
+        self.check(len(rows))
         return rows[self.begin : self.begin + self.size] if self.number else rows
 
-    def check(self, total: int) -> None:
-        """Refuse a page that there is not.
+    def check(self, count: int) -> None:
+        """Refuse a page that there is not; that right behind the last row is an empty one.
+
+        Args:
+            count: Rows that fit the name.
 
         Raises:
             Problem: There is no such page.
         """
-        if self.number > 1 and self.begin >= total:
+        if self.begin > count:
             raise Problem(
                 problem(
                     400,
                     "page_out_of_range",
-                    f"Page out of range, page: {self.number} page size: {self.size}, len: {total}",
+                    f"Page out of range, page: {self.number} page size: {self.size}, len: {count}",
                 )
             )
 
@@ -136,7 +124,7 @@ def listed(asked: HttpRequest, rows: list[dict[str, Any]]) -> Any:
     page = Page(asked)
     found = [row for row in rows if page.wants(str(row.get("name", "")))] if page.name else rows
     found = ordered(asked, found)
-    shown = page.cut(found, len(rows))
+    shown = page.cut(found)
     return page.document(columns_of(asked, shown), len(found), len(rows))
 
 
@@ -165,7 +153,7 @@ async def listing(
         found = [row async for _, row in ends]
     elif reverse:
         found = found[::-1]
-    wanted = page.cut(found, len(rows))
+    wanted = page.cut(found)
     if not page.number and len(wanted) > PAGE_SIZE_MAX:
         return HttpAnswer(200, _in_parts(asked, wanted, shape))
     shown = columns_of(asked, await slices.each(wanted, shape))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import platform
-
-from warren.admin.http.compatible import PRODUCT, RABBITMQ_VERSION
+from warren.admin.http.compatible import PRODUCT, RABBITMQ_VERSION, RUNTIME
 from warren.admin.metrics.exposition import CONTENT_TYPE
 from warren.admin.service.metrics.families import BUILD, IDENTITY, SCRAPES
 from warren.admin.service.metrics.samples import Series, labelled, single
@@ -45,7 +43,7 @@ def identity(service: AdminService, endpoint: str) -> list[Series]:
         prometheus_plugin_version=RABBITMQ_VERSION,
         prometheus_client_version=process.version,
         # What runs it; the label is one that dashboards ask for.
-        erlang_version=f"{platform.python_implementation()} {platform.python_version()}",
+        erlang_version=RUNTIME,
         product_name=PRODUCT,
         product_version=process.version,
     )

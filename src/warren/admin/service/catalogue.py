@@ -149,6 +149,7 @@ OPERATIONS: dict[str, Operation[Any, Any]] = {
         health.check_port_listener,
         health.check_protocol_listener,
         health.check_virtual_hosts,
+        health.check_node,
         health.check_if_node_is_quorum_critical,
         health.check_for_quorum_queues_without_an_elected_leader,
         health.check_if_new_quorum_queue_replicas_have_finished_initial_sync,

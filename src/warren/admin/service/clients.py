@@ -27,9 +27,9 @@ from warren.admin.service.client_figures import (
     channel_values,
 )
 from warren.admin.service.client_order import ChannelPlace, channels_of, name_of
-from warren.admin.service.details import name_filter
 from warren.admin.service.everywhere import ASK_SECONDS, ask_all, rows_everywhere
 from warren.admin.service.history import SampleRange
+from warren.admin.service.name_filters import name_filter
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import ChannelRow, ConnectionRow, ConsumerRow
 from warren.admin.service.service import AdminService

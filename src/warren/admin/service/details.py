@@ -7,7 +7,7 @@ are wanted, then only those are looked at in full.
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote_plus
@@ -22,6 +22,7 @@ from warren.admin.service.caller import (
     vhosts_seen,
 )
 from warren.admin.service.history import SampleRange, Values
+from warren.admin.service.name_filters import name_filter
 from warren.admin.service.operation import operation
 from warren.admin.service.queues import PART_ROWS, counted, queue_rows
 from warren.admin.service.rows import QueueRow, VhostLimitsRow
@@ -40,7 +41,6 @@ from warren.admin.service.statistics import (
 )
 from warren.admin.service.waiting import until
 from warren.errors import NOT_FOUND, Refusal
-from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.plain_tables import plain
 from warren.metadata.policies import (
     EffectiveSettings,
@@ -281,22 +281,6 @@ async def chosen_queues(
             order.records if wanted is None else await order.those((name, use_regex), wanted)
         )
     return found, total
-
-
-def name_filter(name: str, use_regex: bool) -> Callable[[str], bool] | None:
-    """What says whether a name is wanted; None if all are.
-
-    What is no regular expression fits nothing, as with RabbitMQ.
-    """
-    if not name:
-        return None
-    if use_regex:
-        try:
-            return Pattern(name).found_in
-        except PatternError:
-            return lambda _: False
-    small = name.lower()
-    return lambda other: small in other.lower()
 
 
 async def looked_at(

@@ -19,6 +19,7 @@ from warren.admin.service.rows import Health, Status
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
 from warren.admin.service.status import status_of
+from warren.errors import NOT_FOUND, Refusal
 from warren.metadata.access_checks import check_vhost
 from warren.metadata.member_checks import voters
 from warren.metadata.tables import QueueRecord
@@ -28,23 +29,26 @@ LISTED_MAX = 1_000
 """Queues that an answer names."""
 ALL_VHOSTS = "across_all_vhosts"
 
-PROTOCOLS = {
-    "amqp": "amqp",
-    "amqp091": "amqp",
-    "amqp0-9-1": "amqp",
-    "amqp/ssl": "amqp/ssl",
-    "amqps": "amqp/ssl",
-    "clustering": "clustering",
+TITLES = {
+    "amqp": ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp0_9_1"),
+    "amqp/ssl": ("amqps",),
+    "clustering": ("cli", "distribution"),
+    "clustering/ssl": ("cli/ssl", "cli/tls", "distribution/ssl", "distribution/tls"),
+    "http": ("http1", "http1.1", "http_api", "management", "management_ui", "ui"),
+    "http/web-mqtt": ("webmqtt", "web-mqtt", "web_mqtt"),
+    "http/web-stomp": ("webstomp", "web-stomp", "web_stomp"),
+    "mqtt": ("mqtt3.1", "mqtt3.1.1", "mqtt31", "mqtt311", "mqtt3_1", "mqtt3_1_1"),
+    "mqtt/ssl": ("mqtts", "mqtt+tls", "mqtt+ssl"),
+    "stomp/ssl": ("stomps", "stomp+tls", "stomp+ssl"),
 }
+PROTOCOLS = {title: protocol for protocol, titles in TITLES.items() for title in titles}
 """What operators call protocols, and what listeners do."""
 
 
 @operation(MANAGEMENT)
 async def check_running(service: AdminService, caller: Caller) -> Health:
     """See whether this node serves clients."""
-    if service.node.ready:
-        return Health(ok=True)
-    return Health(ok=False, reason=f"node {service.own_name} has not started fully yet")
+    return _running(service)
 
 
 @operation(MANAGEMENT)
@@ -109,15 +113,43 @@ async def check_port_listener(service: AdminService, caller: Caller, *, port: in
 async def check_protocol_listener(
     service: AdminService, caller: Caller, *, protocol: str
 ) -> Health:
-    """See whether this node listens for a protocol."""
+    """See whether this node listens for a protocol, or for all of several.
+
+    Args:
+        protocol: Names that operators have for them, with commas between.
+    """
     known = sorted({listener.protocol for listener in service.host.state().addresses})
-    if PROTOCOLS.get(protocol.lower(), protocol.lower()) in known:
+    named = [PROTOCOLS.get(name, name) for name in protocol.lower().split(",")]
+    missing = sorted({name for name in named if name not in known})
+    if not missing:
         return Health(ok=True)
     return Health(
         ok=False,
         reason=f"no active listener for protocol {protocol}",
-        details=[{"missing": protocol, "protocols": known}],
+        details=[{"missing": missing, "protocols": known}],
     )
+
+
+@operation(MANAGEMENT)
+async def check_node(service: AdminService, caller: Caller, *, node: str = "") -> Health:
+    """See whether a node serves clients and is short of nothing: RabbitMQ's oldest check.
+
+    Args:
+        node: Empty for this one.
+
+    Raises:
+        Refusal: `NOT_FOUND`, the cluster has no such node.
+    """
+    wanted = node or service.own_name
+    if wanted not in service.machine.nodes:
+        raise Refusal(NOT_FOUND, f"no node '{wanted}' in the cluster")
+    if wanted == service.own_name:
+        found = _running(service)
+        return alarms_of({wanted: await status_of(service)}) if found.ok else found
+    answers = await ask_all(service, [wanted], "status", {}, Status)
+    if wanted not in answers.by_node:
+        return Health(ok=False, reason=f"node {wanted} does not answer")
+    return alarms_of(answers.by_node)
 
 
 @operation(MANAGEMENT)
@@ -234,6 +266,13 @@ async def check_ready_to_serve_clients(service: AdminService, caller: Caller) ->
     if 0 <= most <= len(service.node.connections):
         return Health(ok=False, reason=f"node connection limit ({most}) is reached")
     return Health(ok=True)
+
+
+def _running(service: AdminService) -> Health:
+    """Whether this node serves clients."""
+    if service.node.ready:
+        return Health(ok=True)
+    return Health(ok=False, reason=f"node {service.own_name} has not started fully yet")
 
 
 def alarms_of(told: dict[str, Status]) -> Health:

@@ -5,18 +5,32 @@ What changes them is done when the change is in force on this node.
 
 from __future__ import annotations
 
+from typing import Any
+
 from warren.admin.service.caller import Caller
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import UserLimitsRow, VhostLimitsRow
 from warren.admin.service.service import AdminService
 from warren.metadata.access_checks import (
+    OF_USERS,
+    USER_LIMITS,
     check_clear_user_limits,
+    check_limits,
     check_user,
     check_user_limits,
     check_vhost,
     check_vhost_limits,
 )
 from warren.metadata.commands import SetVhostLimits
+
+
+def check_limits_of_user(limits: dict[str, Any]) -> None:
+    """Refuse limits that no user has, before anything else is changed that comes with them.
+
+    Raises:
+        Refusal: `PRECONDITION_FAILED`.
+    """
+    check_limits(OF_USERS, USER_LIMITS, limits)
 
 
 @operation()

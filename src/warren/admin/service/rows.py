@@ -630,3 +630,25 @@ class Status(msgspec.Struct, kw_only=True):
     addresses: list[Listener] = []
     drained: bool = False
     cluster_name: str = ""
+
+
+class DeprecatedRow(Row, kw_only=True):
+    """A feature that RabbitMQ deprecates, as `list_deprecated_features` lists it."""
+
+    name: Annotated[str, Meta(description="RabbitMQ's")]
+    deprecation_phase: Annotated[str, Meta(description="how far it is on its way out of RabbitMQ")]
+    state: Annotated[str, Meta(description="denied: Warren refuses it")]
+    provided_by: Annotated[str, Meta(description="warren")] = "warren"
+    desc: Annotated[str, Meta(description="empty")] = ""
+    doc_url: Annotated[str, Meta(description="empty")] = ""
+
+
+DEPRECATED_FEATURES = (
+    DeprecatedRow(name="classic_queue_mirroring", deprecation_phase="removed", state="denied"),
+    DeprecatedRow(
+        name="queue_master_locator", deprecation_phase="denied_by_default", state="denied"
+    ),
+    DeprecatedRow(name="ram_node_type", deprecation_phase="removed", state="denied"),
+)
+"""Those that Warren refuses, so that none is in use. What else RabbitMQ deprecates is here to stay:
+it is in none."""

@@ -40,14 +40,14 @@ async def add_user(
     caller: Caller,
     *,
     name: str,
-    password: str = "",
+    password: str | None = None,
     password_hash: str = "",
     hashing_algorithm: str = SHA256,
 ) -> None:
     """Create a user, who has no tags and no permissions yet.
 
     Args:
-        password: With an empty one the user cannot log in by a password.
+        password: With an empty one, or none, the user cannot log in by a password.
         password_hash: In place of a password its salted hash, in Base64.
         hashing_algorithm: How that was made, one of `passwords.SCHEMES`.
 
@@ -83,7 +83,7 @@ async def change_password(
     caller: Caller,
     *,
     name: str,
-    password: str = "",
+    password: str | None = None,
     password_hash: str = "",
     hashing_algorithm: str = SHA256,
 ) -> None:
@@ -158,14 +158,16 @@ async def authenticate_user(
 
 
 async def _hashed(
-    service: AdminService, password: str, password_hash: str, scheme: str
+    service: AdminService, password: str | None, password_hash: str, scheme: str
 ) -> tuple[bytes, str]:
-    """The hash of a password, or the one that was given, and how it was made.
+    """The hash of a password, or the one that was given, and how it was made; empty for neither.
 
     Every node of the cluster knows how: older ones let nobody in by an Argon2id hash.
     """
     if password_hash:
         return decoded_hash(password_hash), scheme
+    if password is None:
+        return b"", SHA256
     secret = password.encode("utf-8", "surrogateescape")
     if service.machine.version < PASSWORD_HASHES:
         return hash_password(secret, service.node.random.bytes(SALT_BYTES)), SHA256

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from warren.admin.cli.tools.command import (
     CTL,
@@ -19,43 +19,17 @@ from warren.admin.cli.tools.command import (
 )
 from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.vhosts import check_columns, chosen
-from warren.admin.service.rows import Status
+from warren.admin.service.rows import DEPRECATED_FEATURES, Status
 
 COLUMNS: Final = ("deprecation_phase", "desc", "doc_url", "name", "provided_by", "state")
 SHOWN: Final = ["name", "deprecation_phase", "state"]
-DENIED: Final = "denied"
-
-
-class Deprecated(NamedTuple):
-    """A feature that is deprecated.
-
-    Attributes:
-        name: RabbitMQ's name of it.
-        deprecation_phase: How far it is on its way out.
-        state: `permitted`, or `denied` where Warren refuses it.
-    """
-
-    name: str
-    deprecation_phase: str
-    state: str
-    provided_by: str = "warren"
-    desc: str = ""
-    doc_url: str = ""
-
-
-FEATURES: Final = (
-    Deprecated("classic_queue_mirroring", "removed", DENIED),
-    Deprecated("queue_master_locator", "denied_by_default", DENIED),
-    Deprecated("ram_node_type", "removed", DENIED),
-)
-"""Those that Warren refuses. What else RabbitMQ deprecates is here to stay: it is in none."""
 
 
 def _list(session: ToolSession, words: Words) -> Output:
     session.ask("status", {}, Status)
     columns = chosen(words) or SHOWN
     # None of them can be used.
-    found = () if words.options.get("used") else FEATURES
+    found = () if words.options.get("used") else DEPRECATED_FEATURES
     rows = [[getattr(row, name) for name in columns] for row in found]
     return ToolRows(columns, rows, "pretty_table")
 

@@ -61,20 +61,16 @@ async def put_user(asked: HttpRequest) -> HttpAnswer:
 async def put_one_user(
     asked: HttpRequest, name: str, document: dict[str, Any], there: bool
 ) -> None:
-    """Do it with what a document says."""
-    if "tags" not in document:
-        raise bad_request("tags_not_present")
-    tags = tags_of(document["tags"])
-    password = document.get("password")
-    given: dict[str, str] = {}
-    if isinstance(password, str):
-        given["password"] = password
-    elif password is not None:
-        raise bad_request("password_not_string")
-    elif document.get("password_hash"):
-        given["password_hash"] = hash_of(document["password_hash"])
-        given["hashing_algorithm"] = str(document.get("hashing_algorithm") or SHA256)
+    """Do it with what a document says, all of which is looked at before."""
+    tags = tags_asked(document)
+    given = password_asked(document)
+    user_limits = document.get("limits")
+    if user_limits is not None and not isinstance(user_limits, dict):
+        raise bad_request("limits is no object")
+    rights = rights_asked(document)
     service, caller = asked.service, asked.caller
+    if user_limits:
+        limits.check_limits_of_user(user_limits)
     if there and given:
         await users.change_password(service, caller, name=name, **given)
     elif there:
@@ -83,6 +79,50 @@ async def put_one_user(
         await users.add_user(service, caller, name=name, **given)
     if there or tags:
         await users.set_user_tags(service, caller, name=name, tags=tags)
+    if user_limits:
+        definition = msgspec.json.encode(user_limits).decode()
+        await limits.set_user_limits(service, caller, user=name, definition=definition)
+    # As with RabbitMQ, they are of users who are new.
+    for vhost, patterns in {} if there else rights.items():
+        await permissions.set_permissions(service, caller, vhost=vhost, user=name, **patterns)
+
+
+def tags_asked(document: dict[str, Any]) -> list[str]:
+    """The tags that a user is to have; `administrator` is what was said before there were tags."""
+    if "tags" in document:
+        return tags_of(document["tags"])
+    administrator = document.get("administrator")
+    if administrator not in (True, False, "true", "false"):
+        raise bad_request("tags_not_present")
+    return ["administrator"] if administrator in (True, "true") else []
+
+
+def password_asked(document: dict[str, Any]) -> dict[str, str]:
+    """The password that a user is to have, or its hash; nothing for none."""
+    password = document.get("password")
+    if password is not None and document.get("password_hash") is not None:
+        raise bad_request("both_password_and_password_hash_are_provided")
+    if isinstance(password, str):
+        return {"password": password}
+    if password is not None:
+        raise bad_request("password_not_string")
+    if document.get("password_hash"):
+        return {
+            "password_hash": hash_of(document["password_hash"]),
+            "hashing_algorithm": str(document.get("hashing_algorithm") or SHA256),
+        }
+    return {}
+
+
+def rights_asked(document: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Permissions by vhost, which RabbitMQ takes beside a name."""
+    rights = document.get("permissions")
+    if rights is None:
+        return {}
+    keys = ("configure", "write", "read")
+    if not isinstance(rights, dict) or not all(isinstance(row, dict) for row in rights.values()):
+        raise bad_request("permissions has an object for each vhost")
+    return {vhost: dict(zip(keys, texts(row, *keys), strict=True)) for vhost, row in rights.items()}
 
 
 def hash_of(value: object) -> str:

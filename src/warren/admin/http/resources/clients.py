@@ -84,7 +84,7 @@ async def _shown_connections(asked: HttpRequest, vhost: str = "", user: str = ""
         found = await clients.connection_page(
             asked.service, asked.caller, vhost=vhost, user=user, **page.chosen(asked)
         )
-        page.check(found.total)
+        page.check(found.filtered)
         figures = await _figures(asked, ranges, found.items)
         shape = partial(connection, figures=figures, ranges=ranges)
         rows = await Slices().each(found.items, shape)
@@ -200,7 +200,7 @@ async def _channels_of(asked: HttpRequest, vhost: str = "") -> HttpAnswer:
     found = await clients.channel_page(
         asked.service, asked.caller, vhost=vhost, **page.chosen(asked)
     )
-    page.check(found.total)
+    page.check(found.filtered)
     figures = await _figures(asked, ranges, found.items)
     rows = await Slices().each(found.items, partial(channel, figures=figures, ranges=ranges))
     return ok(page.document(columns_of(asked, rows), found.filtered, found.total))

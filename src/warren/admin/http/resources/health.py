@@ -13,7 +13,6 @@ from warren.admin.service.certificates import check_certificate_expiration
 from warren.admin.service.rows import EXPIRY_UNITS, Health
 
 WITHIN_DIGITS_MAX = 6
-PROTOCOLS = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqps": "amqp/ssl", "https": "http/ssl"}
 
 
 def shown(found: Health, key: str = "errors") -> HttpAnswer:
@@ -57,22 +56,21 @@ async def port_listener(asked: HttpRequest) -> HttpAnswer:
 
 
 async def protocol_listener(asked: HttpRequest) -> HttpAnswer:
-    """Whether this node listens for a protocol."""
-    name = asked["protocol"].lower()
+    """Whether this node listens for protocols, which have commas between them."""
     found = await health.check_protocol_listener(
-        asked.service, asked.caller, protocol=PROTOCOLS.get(name, name)
+        asked.service, asked.caller, protocol=asked["protocols"]
     )
-    known = sorted({row.protocol for row in asked.service.host.state().addresses})
     if found.ok:
+        known = sorted({row.protocol for row in asked.service.host.state().addresses})
         return ok({"status": "ok", "protocols": known})
-    return HttpAnswer(
-        503,
-        {
-            "status": "failed",
-            "reason": "No active listener",
-            "missing": [asked["protocol"]],
-            "protocols": known,
-        },
+    return HttpAnswer(503, {"status": "failed", "reason": "No active listener", **found.details[0]})
+
+
+async def node(asked: HttpRequest) -> HttpAnswer:
+    """Whether a node serves clients and is short of nothing, as old probes ask."""
+    return shown(
+        await health.check_node(asked.service, asked.caller, node=asked.variables.get("node", "")),
+        "alarms",
     )
 
 
@@ -116,11 +114,13 @@ async def aliveness(asked: HttpRequest) -> HttpAnswer:
 LEADERLESS = "/api/health/checks/quorum-queues-without-elected-leaders"
 RESOURCES = [
     Resource("/api/aliveness-test/{vhost}", get=aliveness),
+    Resource("/api/healthchecks/node", get=node),
+    Resource("/api/healthchecks/node/{node}", get=node),
     Resource("/api/health/checks/alarms", get=checked(health.check_alarms, "alarms")),
     Resource("/api/health/checks/local-alarms", get=checked(health.check_local_alarms, "alarms")),
     Resource("/api/health/checks/node-is-quorum-critical", get=quorum_critical),
     Resource("/api/health/checks/port-listener/{port}", get=port_listener),
-    Resource("/api/health/checks/protocol-listener/{protocol}", get=protocol_listener),
+    Resource("/api/health/checks/protocol-listener/{protocols}", get=protocol_listener),
     Resource(
         "/api/health/checks/virtual-hosts",
         get=checked(health.check_virtual_hosts, "virtual-hosts"),

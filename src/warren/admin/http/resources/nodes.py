@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok, put
+from warren.admin.http.answers import NO_CONTENT, PLAIN, HttpAnswer, Text, ok, put
 from warren.admin.http.asked import HttpRequest, Resource, needed
 from warren.admin.http.compatible import RABBITMQ_VERSION
 from warren.admin.http.errors import bad_request, not_there
@@ -18,7 +18,12 @@ from warren.admin.service import logins, memory_breakdown, node_figures, nodes, 
 from warren.admin.service.everywhere import ask_all, others
 from warren.admin.service.node_figures import NodeFigures, figures_by_node
 from warren.admin.service.operation import Operation
-from warren.admin.service.rows import GlobalParameterRow, NodeStatusRow, ParameterRow
+from warren.admin.service.rows import (
+    DEPRECATED_FEATURES,
+    GlobalParameterRow,
+    NodeStatusRow,
+    ParameterRow,
+)
 from warren.admin.service.statistics import CHURN, LENGTHS, NODE_GAUGES, VHOST_COUNTERS
 from warren.errors import PRECONDITION_FAILED, Refusal
 
@@ -182,9 +187,27 @@ async def enable_feature_flag(asked: HttpRequest) -> HttpAnswer:
 
 
 async def deprecated_features(asked: HttpRequest) -> HttpAnswer:
-    """What will be no more in a later release: nothing."""
+    """What RabbitMQ deprecates and Warren refuses."""
+    await nodes.list_feature_flags(asked.service, asked.caller)
+    return ok(listed(asked, [row.cells() for row in DEPRECATED_FEATURES]))
+
+
+async def deprecated_features_used(asked: HttpRequest) -> HttpAnswer:
+    """What of it is in use: nothing, as it is refused."""
     await nodes.list_feature_flags(asked.service, asked.caller)
     return ok([])
+
+
+async def effective_configuration(asked: HttpRequest) -> HttpAnswer:
+    """All settings that are in force on this node, without secrets."""
+    found = await nodes.environment(asked.service, asked.caller)
+    lines = [f"{key} = {shown_setting(value)}\n" for key, value in sorted(found.items())]
+    return HttpAnswer(200, Text("".join(lines)))
+
+
+def shown_setting(value: object) -> str:
+    """A setting as a line has it."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 # --- parameters ---------------------------------------------------------------------------------
@@ -304,7 +327,8 @@ RESOURCES = [
     Resource("/api/feature-flags", get=feature_flags),
     Resource("/api/feature-flags/{name}/enable", put=enable_feature_flag),
     Resource("/api/deprecated-features", get=deprecated_features),
-    Resource("/api/deprecated-features/used", get=deprecated_features),
+    Resource("/api/deprecated-features/used", get=deprecated_features_used),
+    Resource("/api/config/effective", get=effective_configuration, media=PLAIN),
     Resource("/api/parameters", get=all_parameters),
     Resource("/api/parameters/{component}", get=all_parameters),
     Resource("/api/parameters/{component}/{vhost}", get=parameters_of_vhost),

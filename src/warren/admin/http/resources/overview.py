@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import msgspec
 
 from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok
 from warren.admin.http.asked import HttpRequest, Resource, needed
-from warren.admin.http.compatible import PRODUCT, RABBITMQ_VERSION
+from warren.admin.http.compatible import PRODUCT, RABBITMQ_VERSION, RUNTIME
 from warren.admin.http.errors import bad_request
 from warren.admin.http.fields import counted
 from warren.admin.http.paging import narrowed_one
@@ -37,6 +38,8 @@ async def show(asked: HttpRequest) -> HttpAnswer:
         "product_name": PRODUCT,
         "product_version": found.version,
         "rabbitmq_version": RABBITMQ_VERSION,
+        "erlang_version": RUNTIME,
+        "erlang_full_version": f"{RUNTIME} [{platform.machine()}]",
         "cluster_name": found.cluster,
         "cluster_tags": {},
         "node_tags": {},

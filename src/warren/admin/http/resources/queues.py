@@ -89,7 +89,7 @@ async def _list(asked: HttpRequest, vhost: str | None) -> HttpAnswer:
             count=page.size,
             reverse=reverse,
         )
-        page.check(found.total)
+        page.check(found.filtered)
         rows = columns_of(asked, await Slices().each(found.items, shape))
         return ok(page.document(rows, found.filtered, found.total))
     if not page.number and not sort and not reverse:
@@ -140,7 +140,7 @@ async def _sorted(
             asked.service, asked.caller, vhost=chosen["vhost"], count=0
         )
         total = everything.total
-    page.check(total)
+    page.check(len(names))
     if page.number:
         places = places[page.begin : page.begin + page.size]
     wanted = [names[place] for place in places]
