@@ -127,6 +127,7 @@ SERVICE = BASE | {
     "queues",
     "routing",
     "vhost",
+    "admin.compatible",
     "admin.service",
 }
 
@@ -134,11 +135,13 @@ ADMIN_MAY_IMPORT: dict[str, set[str]] = {
     "service": SERVICE,
     "control": SERVICE,
     "printable": set(),
+    "compatible": set(),
     "http": BASE
     | {
         "metadata.arguments",
         "metadata.patterns",
         "queue_types",
+        "admin.compatible",
         "admin.http",
         "admin.service",
         "admin.ui.application",
@@ -147,9 +150,9 @@ ADMIN_MAY_IMPORT: dict[str, set[str]] = {
     "metrics": BASE
     | {
         "metadata.patterns",
+        "admin.compatible",
         "admin.http.answers",
         "admin.http.authentication",
-        "admin.http.compatible",
         "admin.http.errors",
         "admin.metrics",
         "admin.service",
@@ -167,6 +170,7 @@ ADMIN_MAY_IMPORT: dict[str, set[str]] = {
         "spark.rescue",
         "spark.settling",
         "admin.cli",
+        "admin.compatible",
         "admin.dialling",
         "admin.printable",
         "admin.service.rows",

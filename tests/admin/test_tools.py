@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.ctl.play import in_process
+from tests.support.broker import Broker, free_port
 from warren.admin.cli.asking import FOLDER_VARIABLE
 from warren.admin.cli.tools.command import (
     COMMANDS,
@@ -201,3 +203,44 @@ def test_memory_is_told_in_all_forms(formatter: str, text: str) -> None:
     words = Words([], {"formatter": formatter}, [])
     answer = COMMANDS["memory_breakdown"].run(session, words)
     assert answer is not None and text in shown(answer, formatter, "a@h", True)
+
+
+def test_versions_are_of_the_form_that_other_tools_look_for() -> None:
+    """Ansible's modules, Puppet's facts and scripts find RabbitMQ's version by such patterns."""
+    for tool in TOOLS:
+        code, out, _ = in_process([tool, "version"], "")
+        assert code == 0 and re.fullmatch(r"\d+\.\d+\.\d+\n", out)
+
+
+@pytest.mark.process
+def test_versions_of_a_node_are_of_that_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(free_port(), tmp_path / "b").start()
+    try:
+        monkeypatch.setenv(FOLDER_VARIABLE, str(broker.data_dir))
+        monkeypatch.delenv(NODE_VARIABLE, raising=False)
+
+        def said(*words: str) -> str:
+            code, out, err = in_process([*words], "")
+            assert code == 0, err
+            return out
+
+        pattern = r"RabbitMQ version: (?P<version>\d+\.\d+\.\d+)\n"
+        assert re.search(pattern, said("rabbitmqctl", "status")), (
+            "as Ansible's rabbitmq_user has it"
+        )
+        found = json.loads(said("rabbitmqctl", "status", "--formatter", "json"))
+        (version,) = re.findall(pattern, said("rabbitmqctl", "-q", "status"))
+        assert found["rabbitmq_version"] == version and found["product_name"] == "Warren"
+        assert said("rabbitmq-diagnostics", "-q", "server_version").strip() == version
+        cluster = json.loads(said("rabbitmqctl", "cluster_status", "--formatter", "json"))
+        (row,) = cluster["versions"].values()
+        assert (row["rabbitmq_name"], row["rabbitmq_version"]) == ("RabbitMQ", version)
+        assert f": RabbitMQ {version} (Warren " in said("rabbitmqctl", "cluster_status")
+        definitions = json.loads(said("rabbitmqctl", "export_definitions", "-"))
+        assert definitions["rabbitmq_version"] == version
+        plugins = json.loads(said("rabbitmq-plugins", "list", "--formatter", "json"))["plugins"]
+        assert {plugin["version"] for plugin in plugins} == {version}
+    finally:
+        broker.stop()

@@ -63,9 +63,7 @@ rabbitmqctl status --formatter json
 rabbitmqctl cluster_status
 rabbitmqctl cluster_status --formatter json
 rabbitmqctl environment --formatter json
-rabbitmqctl version
 rabbitmqctl export_definitions -
-rabbitmq-diagnostics server_version
 rabbitmq-diagnostics log_location
 rabbitmq-diagnostics status --formatter json
 rabbitmq-diagnostics cluster_status -q

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warren.admin.http.compatible import PRODUCT, RABBITMQ_VERSION, RUNTIME
+from warren.admin.compatible import PRODUCT, RABBITMQ_VERSION, RUNTIME
 from warren.admin.metrics.exposition import CONTENT_TYPE
 from warren.admin.service.metrics.families import BUILD, IDENTITY, SCRAPES
 from warren.admin.service.metrics.samples import Series, labelled, single

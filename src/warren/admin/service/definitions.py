@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from warren import __version__
+from warren.admin.compatible import RABBITMQ_VERSION
 from warren.admin.service.caller import LOCAL, Caller
 from warren.admin.service.definition_items import read_items
 from warren.admin.service.importing import OPERATOR_POLICY, Importing, is_declared
@@ -34,8 +35,6 @@ from warren.metadata.tables import (
 )
 
 FORMAT = "cluster"
-RABBITMQ_VERSION = "4.3.0"
-"""Of the RabbitMQ whose definitions these are like, which its import looks for."""
 
 
 @operation()

@@ -26,6 +26,7 @@ from warren.admin.cli.tools.command import (
 from warren.admin.cli.tools.reading import bad
 from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.status import listener_line, listener_value
+from warren.admin.compatible import RABBITMQ_VERSION
 from warren.admin.service.rows import Health, Status
 
 NO_OP: Final = "This command is DEPRECATED and is a no-op. It will be removed in a future version."
@@ -239,8 +240,9 @@ def _listeners(session: ToolSession, words: Words) -> Output:
 
 
 def _version(session: ToolSession, words: Words) -> Output:
-    version = session.ask("status", {}, Status).version
-    return ToolAnswer(version, {"node": session.node, "result": "ok", "value": version})
+    session.ask("status", {}, Status)
+    value = {"node": session.node, "result": "ok", "value": RABBITMQ_VERSION}
+    return ToolAnswer(RABBITMQ_VERSION, value)
 
 
 def _log(session: ToolSession, words: Words) -> Output:
@@ -404,7 +406,7 @@ add(
     ),
     _check(
         "server_version",
-        "Shows the version of a node",
+        "Shows which RabbitMQ a node is like",
         _version,
         "Asking node {node} for its RabbitMQ version...",
     ),

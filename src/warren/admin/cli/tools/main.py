@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from warren import __version__
 from warren.admin.cli.tools import (
     absent,
     certificates,
@@ -56,6 +55,7 @@ from warren.admin.cli.tools.reading import ReadWords, check, read
 from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.showing import FORMATTERS, QUIET_FORMATTERS, shown
 from warren.admin.cli.words import INTERRUPTED
+from warren.admin.compatible import RABBITMQ_VERSION
 from warren.admin.printable import harmless
 from warren.errors import BrokerError
 
@@ -211,7 +211,7 @@ def _complain(text: str) -> None:
 
 def _help(tool: str, name: str, words: Words) -> int:
     if name == "version" or (not name and "version" in words.given):
-        print(__version__)
+        print(RABBITMQ_VERSION)
         return DONE
     if name == "autocomplete":
         start = words.arguments[0] if words.arguments else ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from warren import __version__
 from warren.admin.cli.tools.command import (
     MONITORING,
     PLUGIN_MANAGEMENT,
@@ -27,6 +26,7 @@ from warren.admin.cli.tools.command import (
     says,
 )
 from warren.admin.cli.tools.session import ToolSession
+from warren.admin.compatible import RABBITMQ_VERSION
 from warren.admin.service.rows import Status
 from warren.queue_types import STREAM
 
@@ -105,7 +105,7 @@ def _list(session: ToolSession, words: Words) -> Output:
     ]
     for name in names:
         mark = "E*" if name in here else "  "
-        lines.append(f"[{mark}] {name.ljust(width)} {__version__}")
+        lines.append(f"[{mark}] {name.ljust(width)} {RABBITMQ_VERSION}")
     value: dict[str, Any] = {
         "status": "running",
         "format": "normal",
@@ -114,8 +114,8 @@ def _list(session: ToolSession, words: Words) -> Output:
                 "name": name,
                 "enabled": "enabled" if name in here else "not_enabled",
                 "running": name in here,
-                "version": __version__,
-                "running_version": __version__ if name in here else "",
+                "version": RABBITMQ_VERSION,
+                "running_version": RABBITMQ_VERSION if name in here else "",
             }
             for name in names
         ],

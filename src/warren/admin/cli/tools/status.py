@@ -20,6 +20,7 @@ from warren.admin.cli.tools.command import (
 from warren.admin.cli.tools.memory import check_unit, in_unit, memory_of, unit_of
 from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.users import LISTING
+from warren.admin.compatible import PRODUCT, RABBITMQ_VERSION
 from warren.admin.service.rows import FeatureRow, Listener, NodeStatusRow, Status, VhostRow
 
 NONE: Final = "(none)"
@@ -67,7 +68,9 @@ def _status(session: ToolSession, words: Words) -> Output:
         "OS: Linux",
         f"Uptime (seconds): {status.uptime_seconds}",
         f"Is under maintenance?: {'true' if status.drained else 'false'}",
-        f"Warren version: {status.version}",
+        f"Product name: {PRODUCT}",
+        f"Product version: {status.version}",
+        f"RabbitMQ version: {RABBITMQ_VERSION}",
         f"Cluster version: {status.cluster_version}",
         f"Node name: {status.node}",
     ]
@@ -109,9 +112,9 @@ def _status(session: ToolSession, words: Words) -> Output:
         "os": "Linux",
         "uptime": status.uptime_seconds,
         "is_under_maintenance": status.drained,
-        "product_name": "Warren",
+        "product_name": PRODUCT,
         "product_version": status.version,
-        "rabbitmq_version": status.version,
+        "rabbitmq_version": RABBITMQ_VERSION,
         "data_directory": status.data_dir,
         "raft_data_directory": status.data_dir,
         "alarms": [{"node": status.node, "resource": alarm} for alarm in status.alarms],
@@ -164,7 +167,13 @@ def _cluster_status(session: ToolSession, words: Words) -> Output:
             ("Basics", [f"Cluster name: {status.cluster_name}"]),
             ("Disk Nodes", [row.name for row in rows]),
             ("Running Nodes", [row.name for row in running]),
-            ("Versions", [f"{row.name}: Warren {row.version}" for row in running]),
+            (
+                "Versions",
+                [
+                    f"{row.name}: RabbitMQ {RABBITMQ_VERSION} ({PRODUCT} {row.version})"
+                    for row in running
+                ],
+            ),
             (
                 "Maintenance status",
                 [f"Node: {name}, status: {state}" for name, state in maintenance.items()],
@@ -187,7 +196,12 @@ def _cluster_status(session: ToolSession, words: Words) -> Output:
         ],
         "maintenance_status": maintenance,
         "versions": {
-            row.name: {"rabbitmq_name": "Warren", "rabbitmq_version": row.version}
+            row.name: {
+                "rabbitmq_name": "RabbitMQ",
+                "rabbitmq_version": RABBITMQ_VERSION,
+                "product_name": PRODUCT,
+                "product_version": row.version,
+            }
             for row in running
         },
         "listeners": {

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from warren.admin.compatible import PRODUCT, RABBITMQ_VERSION
 from warren.admin.http.answers import NO_CONTENT, HttpAnswer
 from warren.admin.http.asked import HttpRequest, Resource
-from warren.admin.http.compatible import PRODUCT, RABBITMQ_VERSION
 from warren.admin.http.errors import Problem, bad_request, problem
 from warren.admin.http.multipart import fields_of, is_multipart
 from warren.admin.service import definitions, details

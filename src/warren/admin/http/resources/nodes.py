@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from warren.admin.compatible import RABBITMQ_VERSION
 from warren.admin.http.answers import NO_CONTENT, PLAIN, HttpAnswer, Text, ok, put
 from warren.admin.http.asked import HttpRequest, Resource, needed
-from warren.admin.http.compatible import RABBITMQ_VERSION
 from warren.admin.http.errors import bad_request, not_there
 from warren.admin.http.fields import counted
 from warren.admin.http.paging import listed, narrowed_one

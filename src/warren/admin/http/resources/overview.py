@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from warren.admin.compatible import PRODUCT, RABBITMQ_VERSION, RUNTIME
 from warren.admin.http.answers import NO_CONTENT, HttpAnswer, ok
 from warren.admin.http.asked import HttpRequest, Resource, needed
-from warren.admin.http.compatible import PRODUCT, RABBITMQ_VERSION, RUNTIME
 from warren.admin.http.errors import bad_request
 from warren.admin.http.fields import counted
 from warren.admin.http.paging import narrowed_one

@@ -1,4 +1,4 @@
-"""What clients of the HTTP API look at before they go on: which RabbitMQ it is like."""
+"""What clients and scripts look at before they go on: which RabbitMQ this broker is like."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import platform
 from typing import Final
 
 RABBITMQ_VERSION: Final = "4.3.6"
-"""The release whose API this one is; tools choose paths and fields by it."""
+"""The release whose API and tools these are like; others choose paths and fields by it."""
 PRODUCT: Final = "Warren"
 RUNTIME: Final = f"{platform.python_implementation()} {platform.python_version()}"
 """What runs the broker, for clients that ask for the version of Erlang."""
