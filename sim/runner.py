@@ -166,11 +166,18 @@ NEEDED_OF_CLUSTERS = (
 
 
 class Outcome(NamedTuple):
-    """What became of one seed; `complaint` is empty if all was well."""
+    """What became of one seed.
+
+    Attributes:
+        complaint: Empty if all was well.
+        checker: Module that complained, such as `sim.checkers.loss`; empty if all was well. For an
+            exception that is no `Violation` it is the module that raised it.
+    """
 
     seed: int
     complaint: str
     counts: Counter[str]
+    checker: str = ""
 
 
 Direct = Callable[[World | ClusterWorld], None]
@@ -181,6 +188,16 @@ def new_world(seed: int, operations: int, cluster: bool, traced: bool) -> World 
     if cluster:
         return ClusterWorld(seed, operations, traced)
     return World(seed, operations, traced)
+
+
+def raised_by(error: BaseException) -> str:
+    """The module whose code raised an error."""
+    at = error.__traceback__
+    module = ""
+    while at is not None:
+        module = str(at.tb_frame.f_globals.get("__name__", ""))
+        at = at.tb_next
+    return module
 
 
 def run_seed(
@@ -197,9 +214,9 @@ def run_seed(
     try:
         world.run()
     except Violation as error:
-        return Outcome(seed, str(error), world.counts)
-    except Exception:
-        return Outcome(seed, traceback.format_exc(), world.counts)
+        return Outcome(seed, str(error), world.counts, raised_by(error))
+    except Exception as error:
+        return Outcome(seed, traceback.format_exc(), world.counts, raised_by(error))
     if not cluster:
         world.counts["lives"] = world.life
         world.counts["steps"] = world.step_number

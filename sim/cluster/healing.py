@@ -184,7 +184,7 @@ class Healing:
         while not self._buried():
             self._bound = self.left_in(LETTERS) - 1
             world.until(BURY_MS, "dead letters do not arrive", self._fewer_letters)
-        world.until(BURY_MS, "dead letters at most once do not arrive", letters.came)
+        world.until(BURY_MS, "what died in a calm time does not arrive", letters.came)
         self.leave()
         world.until(QUIET_MS, "the nodes do not come to rest", self.agreed)
         letters.check()

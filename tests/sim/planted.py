@@ -317,7 +317,7 @@ REJECTING = {"trouble_share": 0.002, "settlings": {"reject": 1}, "delivery_limit
 
 PLANTED = {
     skipped_sync: Where(3),
-    quorum_confirms_at_append: Where(6),
+    quorum_confirms_at_append: Where(15),
     classic_confirms_at_append: Where(94),
     rejected_is_confirmed: Where(5),
     unchecked_tail: Where(10, 200, (POWER,), LARGE | {"large_bytes": 20_000}),

@@ -546,7 +546,7 @@ PLANTED = {
     leases_by_wall: Where(399, 300, (CLOCK, TRANSFER, LOSE, KILL), LEASES),
     lost_resend: Where(3, 100, (CUT, TRANSFER), QUORUM),
     unchecked_sequence: Where(5, 150, (CUT, TRANSFER, KILL)),
-    open_sessions: Where(4, 120, (KILL, STOP), QUORUM | {"clients": 2}),
+    open_sessions: Where(15, 120, (KILL, STOP), QUORUM | {"clients": 2}),
     reopened_sessions: Where(5, 150, (PARTITION, PAUSE), {"silence_us": 1_500_000}),
     ignored_truncation: Where(
         21,
@@ -585,7 +585,7 @@ PLANTED = {
     forgotten_pending: Where(),
     what_is_gone_stays: Where(21, 250, (POWER, KILL, STOP), SMALL_FILES | {"clients": 2}),
     followers_hand_out_nothing: Where(4),
-    unheard_restart: Where(4, 120, (KILL, STOP), QUORUM | {"clients": 2}),
+    unheard_restart: Where(15, 120, (KILL, STOP), QUORUM | {"clients": 2}),
     replays_closed: Where(),
     kept_by_the_gone: Where(1, 120, (KILL, POWER), QUORUM | {"clients": 3}),
     returns_unmarked: Where(18, 60, (KILL, STOP), QUORUM | {"clients": 2}),

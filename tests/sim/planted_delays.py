@@ -49,7 +49,7 @@ def too_soon() -> Undo:
     return both
 
 
-def left_out_of_snapshots() -> Undo:
+def delays_left_out_of_snapshots() -> Undo:
     """A snapshot has no messages that wait."""
     return leave_out("scheduled", lambda: Schedule().frozen())
 
@@ -75,7 +75,7 @@ def gone_when_sent() -> Undo:
 
 PLANTED = {
     too_soon: Where(1, 200, (LOSE,), DELAYS),
-    left_out_of_snapshots: Where(1, 300, (KILL, POWER), DELAYS | {"wal_max_bytes": 8_192}),
+    delays_left_out_of_snapshots: Where(1, 300, (KILL, POWER), DELAYS | {"wal_max_bytes": 8_192}),
     taken_further_by_rafts_entries: Where(10, 250, (KILL, TRANSFER), DELAYS),
     gone_when_sent: Where(21, 250, (KILL, POWER, CUT, TRANSFER), DELAYS),
 }

@@ -24,7 +24,7 @@ RETRIES: dict[str, Any] = {
 }
 
 
-def left_out_of_snapshots() -> Undo:
+def retries_left_out_of_snapshots() -> Undo:
     """A snapshot has no messages that wait before they come again."""
     return leave_out("delayed", list)
 
@@ -40,7 +40,7 @@ def never_heard_again() -> Undo:
 
 
 PLANTED = {
-    left_out_of_snapshots: Where(1, 300, (KILL, POWER), RETRIES | {"wal_max_bytes": 8_192}),
+    retries_left_out_of_snapshots: Where(1, 300, (KILL, POWER), RETRIES | {"wal_max_bytes": 8_192}),
     nobody_looks: Where(3, 200, (CUT,), RETRIES),
     never_heard_again: Where(73, 200, (PARTITION,), RETRIES),
 }

@@ -23,6 +23,7 @@ from tests.sim import (
     planted_raft,
     planted_retries,
 )
+from tests.sim.complaints import COMPLAINTS, complaint_of
 from tests.sim.hunt import SEEDS_MAX, hunt
 from tests.sim.planted import Undo, Where
 
@@ -50,11 +51,14 @@ IN_CLUSTERS = {
 def find(plant: Callable[[], Undo], where: Where, cluster: bool) -> None:
     """Hunt a bug by the seed that found it last, else by one of the first thousand.
 
+    It has to cause the complaint that is its own.
+
     A seed that finds it no more is told as a warning, with one that does: `Where` is to have that.
     """
-    if hunt(plant, [where.seed], cluster, where) is not None:
+    named = complaint_of(plant)
+    if hunt(plant, [where.seed], cluster, where, named) is not None:
         return
-    found = hunt(plant, range(1, SEEDS_MAX + 1), cluster, where)
+    found = hunt(plant, range(1, SEEDS_MAX + 1), cluster, where, named)
     assert found is not None, f"{SEEDS_MAX} seeds did not find it"
     warnings.warn(
         f"STORED SEED {where.seed} DOES NOT FIND {plant.__name__} ANY MORE: store {found.seed}",
@@ -72,3 +76,10 @@ def test_planted_bug_is_found(plant: Callable[[], Undo]) -> None:
 def test_planted_bug_of_clusters_is_found(plant: Callable[[], Undo]) -> None:
     """The same for a bug between nodes."""
     find(plant, IN_CLUSTERS[plant], True)
+
+
+def test_each_planted_bug_has_a_complaint_of_its_own() -> None:
+    """The table of complaints has every bug, and nothing else."""
+    names = {plant.__name__ for plant in (*planted.PLANTED, *IN_CLUSTERS)}
+    assert set(COMPLAINTS) == names
+    assert len(names) == len(planted.PLANTED) + len(IN_CLUSTERS), "two bugs share a name"
