@@ -85,6 +85,13 @@ def body_of(method: str, path: str) -> Any:
     return {name: EXAMPLE.get(name, ".*") for name in names}
 
 
+ODD_VALUES = (
+    *("{}", "[]", "[{}]", "null", "true", "-1", "1.5", "1e400", "18446744073709551616", '""'),
+    *('"\\ud800"', '"\\u0000"', '{"a": {"\\ud800": [1e400]}}'),
+)
+"""What a property of a body may be that none should be, as JSON."""
+
+
 @pytest.fixture
 def rights(peer: Peer) -> Iterator[Peer]:
     """A vhost in which all but `h.out` may do everything, with a queue and an exchange."""
@@ -166,6 +173,36 @@ class Mutual:
 def test_a_handler_whose_methods_call_each_other_is_described_once() -> None:
     found = document([Resource("/api/mutual", get=Mutual().get)])
     assert list(found["paths"]["/api/mutual"]) == ["get"]
+
+
+def bodies_with(value: str, method: str, path: str) -> Iterator[str]:
+    """Bodies of an operation in which one property, or all of it, is this."""
+    yield value
+    names = list(BODIES[f"{method} {path}"].get("properties", {}))
+    for odd in names:
+        parts = (
+            f"{json.dumps(name)}: {value if name == odd else json.dumps(EXAMPLE.get(name, '.*'))}"
+            for name in names
+        )
+        yield "{" + ", ".join(parts) + "}"
+
+
+def test_no_property_of_a_body_fails_the_node(rights: Peer) -> None:
+    """Whatever stands in the place of a text, a number or a table is taken or refused."""
+    wrong: list[str] = []
+    for method, path, operation in OPERATIONS:
+        if f"{method} {path}" not in BODIES:
+            continue
+        # The queue and the exchange are there, so that all of the body is looked at.
+        rights.raw(Ask("PUT", "/queues/h/roles.q", {"durable": True}))
+        rights.raw(Ask("PUT", "/exchanges/h/roles.e", {"type": "topic"}))
+        for value in ODD_VALUES:
+            for body in bodies_with(value, method, path):
+                where = path_of(path.replace("{node}", quote(rights.node, safe="")))
+                status, _, content = rights.raw(Ask(method, where, body))
+                if status == 500 or str(status) not in operation["responses"]:
+                    wrong.append(f"{method} {path} {body}: {status} {content[:200]!r}")
+    assert not wrong, "\n".join(wrong)
 
 
 def made_up(operation: Any, base: str) -> int:

@@ -48,7 +48,8 @@ async def search(asked: HttpRequest) -> HttpAnswer:
     document = asked.document()
     where, text = needed(document, "where", "text")
     name = document.get("name", "")
-    if where not in WHERE or not isinstance(name, str) or not isinstance(text, str):
+    texts = all(isinstance(each, str) for each in (where, name, text))
+    if not texts or where not in WHERE:
         raise bad_request(f"where is one of {', '.join(WHERE)}; name and text are texts")
     behind = document.get("behind")
     found = await looking.search_messages(

@@ -304,7 +304,7 @@ async def get(asked: HttpRequest) -> HttpAnswer:
     document = asked.document()
     mode, count, encoding = needed(document, "ackmode", "count", "encoding")
     count = as_integer(count)
-    if mode not in ACKMODES:
+    if not isinstance(mode, str) or mode not in ACKMODES:
         raise bad_request(f"Invalid ackmode value: {mode}. Valid values are: {', '.join(ACKMODES)}")
     if encoding not in ("auto", "base64"):
         raise bad_request("Unsupported encoding. Please use auto or base64.")

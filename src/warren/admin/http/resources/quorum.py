@@ -48,7 +48,7 @@ async def _check(asked: HttpRequest) -> str:
         Problem: It names none, or there is no such node or queue.
     """
     (node,) = needed(asked.document(), "node")
-    if node not in asked.service.machine.nodes:
+    if not isinstance(node, str) or node not in asked.service.machine.nodes:
         raise bad_request("Node is not a cluster member")
     try:
         found = await details.queue_details(
@@ -60,7 +60,7 @@ async def _check(asked: HttpRequest) -> str:
         raise unavailable("not_found") from None
     if not found.replicated:
         raise unavailable(f"{found.row.type}_queue_not_supported")
-    return str(node)
+    return node
 
 
 async def add(asked: HttpRequest) -> HttpAnswer:
@@ -105,7 +105,7 @@ async def grow(asked: HttpRequest) -> HttpAnswer:
     )
     if not isinstance(vhosts, str) or not isinstance(queues, str):
         raise bad_request("vhost_pattern and queue_pattern are texts")
-    if strategy not in STRATEGIES:
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise bad_request(f"strategy is one of {', '.join(map(str, STRATEGIES))}")
     await members.grow(
         asked.service,
