@@ -62,6 +62,12 @@ IMPLIED: Final = {
 LOCAL: Final = Caller("operator", frozenset({ADMINISTRATOR}))
 """An operator who has the cluster's secret."""
 
+
+def who(caller: Caller) -> str:
+    """A caller in the words of the log."""
+    return "an operator with the cluster's secret" if caller is LOCAL else f"user '{caller.name}'"
+
+
 acting_user: ContextVar[str] = ContextVar("acting_user", default=INTERNAL_USER)
 """Who asked for the operation under way, as events name them."""
 

@@ -12,12 +12,22 @@ arguments, and their types are what a way in may check a request against.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    cast,
+    get_type_hints,
+)
 
 import msgspec
 
+from warren.admin.service import audit
 from warren.admin.service import caller as callers
 from warren.admin.service.caller import ADMINISTRATOR, Caller
 
@@ -46,6 +56,7 @@ class Operation(Generic[P, R]):
         self.of_vhost = of_vhost
         self.__doc__ = function.__doc__
         self._function = function
+        self._is_told = audit.is_told(self.name)
 
     def __call__(
         self, service: AdminService, caller: Caller, *args: P.args, **arguments: P.kwargs
@@ -58,7 +69,22 @@ class Operation(Generic[P, R]):
         vhost = str(arguments["vhost"]) if self.of_vhost else None
         callers.authorise(service.machine, caller, self.name, self.tag, vhost)
         callers.act_as(caller)
-        return self._function(service, caller, *args, **arguments)
+        done = self._function(service, caller, *args, **arguments)
+        return self._told(done, caller, arguments) if self._is_told else done
+
+    def _told(self, done: R, caller: Caller, arguments: Mapping[str, Any]) -> R:
+        """The same answer, of which the log is told when it has come about."""
+        whole, by = {**self._defaults, **arguments}, callers.who(caller)
+        if isinstance(done, AsyncGenerator):
+            return cast(R, audit.told_at_end(done, self.name, by, whole))
+        assert isinstance(done, Awaitable), "operations are asynchronous"
+        return cast(R, audit.told(done, self.name, by, whole))
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        """Arguments that may be left out, with what they are then."""
+        parameters = inspect.signature(self._function).parameters.values()
+        return {each.name: each.default for each in parameters if each.default is not each.empty}
 
     @cached_property
     def arguments(self) -> type[msgspec.Struct]:
