@@ -116,6 +116,14 @@ class Work:
     def go_on(self) -> bool:
         """Do the next part; whether it was the last. It is called no more then."""
 
+    def failed(self, error: Exception) -> None:
+        """Hear that a part raised an error; there are no more. Work for one client ends that one.
+
+        Raises:
+            Exception: The error itself, where the node depends on the work.
+        """
+        raise error
+
 
 @final
 class NoWork(Work):

@@ -107,24 +107,33 @@ class Line:
         response = b"\0guest\0" + password.encode()
         self.send(0, spec.ConnectionStartOk(properties, "PLAIN", response))
 
-    # The transport.
+    # The transport: as uvloop's does, it refuses all once it was closed.
 
     def write(self, data: bytes) -> None:
+        self._usable()
         self._reader.feed(data)
         while self._reader.next():
             self._frame()
 
     def close(self) -> None:
+        self._usable()
         self.ended = "close"
 
     def abort(self) -> None:
+        self._usable()
         self.ended = "abort"
 
     def pause_reading(self) -> None:
+        self._usable()
         self.held = True
 
     def resume_reading(self) -> None:
+        self._usable()
         self.held = False
+
+    def _usable(self) -> None:
+        if self.ended:
+            raise RuntimeError("unable to perform operation; the handler is closed")
 
     def exchange(self) -> None:
         """Nothing waits here: `hand` is what sends."""

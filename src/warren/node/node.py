@@ -97,6 +97,11 @@ STOP_MS_MIN: Final = 1_500
 """More between two ticks is a stop of this node, which says nothing of its clients."""
 
 
+def not_contained(text: str, error: Exception) -> None:
+    """Let an error end the node that would end one connection: nothing may hide it in a test."""
+    raise error
+
+
 @final
 class Node(Loop):
     """A broker node, to which events from outside are told and which acts on them in turns.
@@ -118,7 +123,14 @@ class Node(Loop):
         executor: Executor,
         warn: Callable[[str], None],
         peers: Peers | None = None,
+        contain: Callable[[str, Exception], None] = not_contained,
     ) -> None:
+        """Prepare.
+
+        Args:
+            warn: Writes a line to the node's log.
+            contain: Writes an error to it that ends one connection, with what ends.
+        """
         self.settings = settings
         self.traffic = Traffic()
         self.tokens: TokenVerifier | None = None
@@ -311,6 +323,7 @@ class Node(Loop):
         self._pulses_due: bool = False
         """Whether more were due than one turn looks at."""
         self._warn: Callable[[str], None] = warn
+        self._contain: Callable[[str, Exception], None] = contain
         self._now_ms: int = clock.wall_ns() // NS_PER_MS
         self._in_turn: bool = False
         self._closing: dict[int, ClientConnection] = {}
@@ -386,15 +399,26 @@ class Node(Loop):
             self._going_on = []
             self._going_last = []
             for channel in going_on:
-                channel.go_on()
+                try:
+                    channel.go_on()
+                except Exception as error:
+                    channel.failed(error)
         if self._spent_outputs:
             spent = self._spent_outputs
             self._spent_outputs = []
             for output in spent:
-                output.go_on()
+                try:
+                    output.go_on()
+                except Exception as error:
+                    output.failed(error)
         if self._works:
             work = self._works.popleft()
-            if not work.go_on():
+            try:
+                done = work.go_on()
+            except Exception as error:
+                work.failed(error)
+                done = True
+            if not done:
                 self._works.append(work)
         if self.timers.more or self.timers.behind():
             self.timers.go_on(self.monotonic_ms())
@@ -423,13 +447,19 @@ class Node(Loop):
             confirming = self._confirming
             self._confirming = []
             for channel in confirming:
-                channel.write_confirms()
+                try:
+                    channel.write_confirms()
+                except Exception as error:
+                    channel.failed(error)
         if self._dirty_outputs:
             outputs = self._dirty_outputs
             self._dirty_outputs = []
             # Confirms were written last: who waits for one publishes while deliveries go out.
             for output in reversed(outputs):
-                output.end_turn()
+                try:
+                    output.end_turn()
+                except Exception as error:
+                    output.failed(error)
         self.remotes.work()
         if self.usage.untold:
             self.usage.tell()
@@ -486,7 +516,10 @@ class Node(Loop):
             waking = self._waking
             self._waking = {}
             for channel in waking:
-                channel.wake_consumers()
+                try:
+                    channel.wake_consumers()
+                except Exception as error:
+                    channel.failed(error)
             # Which of a channel's queues has its turn first, it is for the channel to say.
             for queue in list(self._dirty_queues):
                 queue.dispatch()
@@ -551,7 +584,10 @@ class Node(Loop):
         for _ in range(min(len(self._to_tick), TURN_CONNECTIONS_MAX)):
             connection = self._to_tick.popleft()
             if id(connection) in self.connections:
-                connection.tick(now)
+                try:
+                    connection.tick(now)
+                except Exception as error:
+                    connection.failed(error)
 
     def shut_down(self) -> None:
         """Tell all clients; `close` follows when their sockets had a moment to drain."""
@@ -561,7 +597,10 @@ class Node(Loop):
     def prepare_close(self) -> None:
         """Write everything down for an orderly end; `close` follows when the disk is done."""
         for connection in list(self.connections.values()) + list(self._closing.values()):
-            connection.lost()
+            try:
+                connection.lost()
+            except Exception as error:
+                connection.failed(error)
         self.remotes.shut_down()
         while self._deferring:
             self._flush_queues()
@@ -810,7 +849,10 @@ class Node(Loop):
             left -= 1
             connection = self.connections.get(identity) or self._closing.get(identity)
             if connection is not None:
-                connection.pulse(now)
+                try:
+                    connection.pulse(now)
+                except Exception as error:
+                    connection.failed(error)
         self._pulses_due = left == 0
 
     def connection_closed(self, connection: ClientConnection) -> None:
@@ -879,6 +921,10 @@ class Node(Loop):
     def log_warning(self, text: str) -> None:
         """Write to the node's log."""
         self._warn(text)
+
+    def contain(self, text: str, error: Exception) -> None:
+        """Write an error to the node's log that ends one connection."""
+        self._contain(text, error)
 
     # For the log.
 

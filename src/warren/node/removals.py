@@ -40,7 +40,10 @@ class Going:
         waiting = self.waiting
         self.waiting = []
         for channel in waiting:
-            channel.go_on()
+            try:
+                channel.go_on()
+            except Exception as error:
+                channel.failed(error)
 
 
 @final

@@ -304,3 +304,11 @@ class Broker(Host, OutputHost):
     @abstractmethod
     def log_warning(self, text: str) -> None:
         """Write to the node's log."""
+
+    @abstractmethod
+    def contain(self, text: str, error: Exception) -> None:
+        """Write an error of this program's own to the node's log, with its stack.
+
+        Args:
+            text: What ends because of it.
+        """

@@ -29,6 +29,17 @@ class ClientConnection:
         """End the connection from the server's side, for what `text` says."""
 
     @abstractmethod
+    def failed(self, error: Exception) -> None:
+        """End the connection, in the next turn, for an error that was met while it was served.
+
+        Others go on. The node's log has the error's stack.
+
+        Raises:
+            Exception: The error itself, if it went through what all clients depend on: see
+                `protocols.failures`.
+        """
+
+    @abstractmethod
     def lost(self) -> None:
         """Let go of everything in the broker: the socket is gone."""
 

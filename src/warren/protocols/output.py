@@ -46,6 +46,10 @@ class OutputOwner:
     def stalled(self) -> None:
         """Much was written and the client does not read."""
 
+    @abstractmethod
+    def failed(self, error: Exception) -> None:
+        """End the connection for an error of this program's own; see `ClientConnection`."""
+
 
 @final
 class NoConnection(OutputOwner):
@@ -53,6 +57,10 @@ class NoConnection(OutputOwner):
 
     def stalled(self) -> None:
         """Nobody sends requests."""
+
+    def failed(self, error: Exception) -> None:
+        """There is no connection to end."""
+        raise error
 
 
 NO_OWNER: Final = NoConnection()
@@ -67,6 +75,7 @@ class Output:
         frame_max: Largest frame this client takes, in bytes with its 8 bytes of framing.
         sent_bytes, sent_count: Handed to the transport so far, and in how many parts.
         delivered: Messages written so far.
+        closed: Whether the transport takes nothing more: it was closed, aborted or lost.
         stalled_bytes: Handed to the transport since it asked to wait.
     """
 
@@ -82,6 +91,7 @@ class Output:
         self._owner: OutputOwner = owner
         self._host: OutputHost = host
         self._write: Callable[[bytes], None] = transport.write
+        self._transport: Transport = transport
         self._dirty: bool = False
         self._waiting: list[Link] | None = None
         self.stalled_bytes: i64 = 0
@@ -100,8 +110,27 @@ class Output:
 
     def let_go(self) -> None:
         """The connection is over: what is gathered still goes out."""
+        self._waiting = None
+
+    def close(self) -> None:
+        """Close the transport behind what is gathered; nothing is written from now on."""
+        if not self.closed:
+            self.flush()
+            self.lost()
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close the transport with a reset; nothing is written from now on."""
+        if not self.closed:
+            self.lost()
+            self._transport.abort()
+
+    def lost(self) -> None:
+        """Write nothing from now on: the transport is gone, or was told to go."""
+        self.closed = True
         self._owner = NO_OWNER
         self._waiting = None
+        self._buffer = None
 
     def takes(self) -> bool:
         """Whether deliveries may be written now."""
@@ -139,6 +168,10 @@ class Output:
                 self.stalled_bytes += size
                 if self.stalled_bytes > STALLED_BYTES_MAX:
                     self._owner.stalled()
+
+    def failed(self, error: Exception) -> None:
+        """End the connection for an error that was met while this was flushed or resumed."""
+        self._owner.failed(error)
 
     def end_turn(self) -> None:
         """Flush; links that wait for this turn to be over go on in the next."""

@@ -24,6 +24,10 @@ LINES_BURST = 100
 """Lines that may be written at once."""
 LINES_PER_SECOND = 20
 """Lines that may be written in the long run."""
+STACKS_BURST = 20
+"""Errors whose stacks may be written at once."""
+STACKS_PER_SECOND = 1
+"""Errors whose stacks may be written in the long run."""
 NAME_MAX = 100
 """Characters of a client's own name that are told."""
 
@@ -32,6 +36,7 @@ OPENED = "opened"
 CLOSED = "closed"
 LOST = "lost without a close"
 WARNINGS = "warnings"
+FAILURES = "connections ended by errors of the broker's own"
 """What is counted where it is not told one by one."""
 
 
@@ -79,6 +84,7 @@ class ClientLog:
         self._log = log
         self._info = Budget(LINES_BURST, LINES_PER_SECOND)
         self._warnings = Budget(LINES_BURST, LINES_PER_SECOND)
+        self._failures = Budget(STACKS_BURST, STACKS_PER_SECOND)
         self.debugs = log.isEnabledFor(logging.DEBUG)
         """Whether lines of level debug are wanted: what they say is not put together otherwise."""
 
@@ -131,6 +137,15 @@ class ClientLog:
         if self._warnings.take(WARNINGS):
             self._log.warning("%s", text)
 
+    def contain(self, text: str, error: Exception) -> None:
+        """Write an error of the node's own that ends one connection, with its stack, or count it.
+
+        Args:
+            text: What ends because of it.
+        """
+        if self._failures.take(FAILURES):
+            self._log.error("%s: the broker met an error of its own", text, exc_info=error)
+
     def tick(self) -> None:
         """A second is over: say what was not written one by one."""
         counts = self._info.refill()
@@ -139,3 +154,5 @@ class ClientLog:
             self._log.info("AMQP connections in the last second, besides those above: %s", said)
         for kind, count in self._warnings.refill().items():
             self._log.warning("%d more %s in the last second", count, kind)
+        for kind, count in self._failures.refill().items():
+            self._log.error("%d more %s in the last second", count, kind)

@@ -50,13 +50,17 @@ class ClientTransport:
         """Close when all that was written is sent."""
         self._stream.close()
 
+    # A socket that its own end has begun to close refuses these.
+
     def pause_reading(self) -> None:
         """Read nothing for now."""
-        self._stream.pause_reading()
+        if not self._stream.is_closing():
+            self._stream.pause_reading()
 
     def resume_reading(self) -> None:
         """Read again."""
-        self._stream.resume_reading()
+        if not self._stream.is_closing():
+            self._stream.resume_reading()
 
     def abort(self) -> None:
         """Close with a reset, so that nothing that the client sends from now on looks taken."""
@@ -125,11 +129,21 @@ class ClientProtocol(asyncio.Protocol):
         connection = self._connection
         if connection is None:
             return
-        if self._stage == OPENED:
-            connection.receive(data)
-        else:
-            self._receive_first(connection, data)
+        try:
+            if self._stage == OPENED:
+                connection.receive(data)
+            else:
+                self._receive_first(connection, data)
+        except Exception as error:
+            self._failed(connection, error)
         self._turns.after_event()
+
+    def _failed(self, connection: Connection, error: Exception) -> None:
+        """End a connection for an error that was met while it was served, or else the process."""
+        try:
+            connection.failed(error)
+        except Exception:
+            self._turns.give_up()
 
     def _receive_first(self, connection: Connection, data: bytes) -> None:
         """Bytes came of a client that had not opened its connection; the log says how far it is."""
@@ -152,7 +166,10 @@ class ClientProtocol(asyncio.Protocol):
             self._connection = None
             heard = self._stage in (HEARD, OPENED)
             orderly = connection.state in (CLOSING, CLOSED)
-            connection.lost()
+            try:
+                connection.lost()
+            except Exception as error:
+                self._failed(connection, error)
             self._reception.log.closed(connection, heard, orderly, time.monotonic() - self._since)
             self._turns.after_event()
 
@@ -163,8 +180,12 @@ class ClientProtocol(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """The socket takes bytes again."""
-        if self._connection is not None:
-            self._connection.set_writable(True)
+        connection = self._connection
+        if connection is not None:
+            try:
+                connection.set_writable(True)
+            except Exception as error:
+                self._failed(connection, error)
             self._turns.after_event()
 
     def beat(self, now_ms: int) -> None:

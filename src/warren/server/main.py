@@ -209,6 +209,7 @@ class Server(OperatorHost):
             self._executor,
             self._client_log.warn,
             self.network,
+            self._client_log.contain,
         )
         tokens = tokens_from(config)
         self._tokens = None if tokens is None else JwtVerifier(tokens, self.node.monotonic_ms)

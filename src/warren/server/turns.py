@@ -116,7 +116,7 @@ class NodeTurns:
         try:
             step()
         except BaseException:
-            self._give_up()
+            self.give_up()
         self._look_for_failure()
 
     def _turn(self) -> None:
@@ -146,7 +146,7 @@ class NodeTurns:
         try:
             node.turn()
         except BaseException:
-            self._give_up()
+            self.give_up()
         self._look_for_failure()
         if self._timed:
             seconds = time.perf_counter() - began
@@ -163,8 +163,8 @@ class NodeTurns:
             self.guarded(node.flush_deferred)
             self.after_event()
 
-    def _give_up(self) -> None:
-        """End the process for what is being handled."""
+    def give_up(self) -> None:
+        """End the process for the error that is being handled."""
         log.critical("the node cannot go on and stops", exc_info=True)
         self._stop(1)
 

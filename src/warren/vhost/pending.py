@@ -45,3 +45,11 @@ class Resumable:
     @abstractmethod
     def go_on(self) -> None:
         """Take up what was put aside."""
+
+    @abstractmethod
+    def failed(self, error: Exception) -> None:
+        """End what this belongs to for an error that was met while it went on.
+
+        Raises:
+            Exception: The error itself, if the node cannot go on either.
+        """

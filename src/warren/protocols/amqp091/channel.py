@@ -100,23 +100,34 @@ class Pending(PendingRequest):
         self.waited_ms: i64 = 0
         self.seen_ms: i64 = -1
 
+    # Queues and tables call these in the middle of what they do: no error of ours may pass.
+
     def succeeded(self, result: Result) -> None:
         """A queue, or else the vhost, has done it."""
-        if isinstance(result, Reply):
-            self.channel.completed(self, result)
-        else:
-            self.channel.changed(self, result)
+        try:
+            if isinstance(result, Reply):
+                self.channel.completed(self, result)
+            else:
+                self.channel.changed(self, result)
+        except Exception as error:
+            self.channel.failed(error)
 
     def refused(self, refusal: Refusal) -> None:
         """It turned out to be impossible."""
         request = self.request
-        self.channel.refused(amqp_error(refusal, request.CLASS_ID, request.METHOD_ID))
+        try:
+            self.channel.refused(amqp_error(refusal, request.CLASS_ID, request.METHOD_ID))
+        except Exception as error:
+            self.channel.failed(error)
 
     def abandoned(self) -> None:
         """The queue was deleted meanwhile."""
         queue = self.queue
         assert queue is not None
-        self.channel.refused(ChannelException(404, queue.absence()))
+        try:
+            self.channel.refused(ChannelException(404, queue.absence()))
+        except Exception as error:
+            self.channel.failed(error)
 
     def missed(self) -> None:
         """It was done, and its answer is not known: only a consumer has the same in any case.
@@ -124,6 +135,12 @@ class Pending(PendingRequest):
         A poll whose message went back with its node's session is made anew, and so is what readers
         of class `table` ask for.
         """
+        try:
+            self._missed()
+        except Exception as error:
+            self.channel.failed(error)
+
+    def _missed(self) -> None:
         request = self.request
         if isinstance(request, spec.BasicConsume):
             self.succeeded(Reply())
@@ -554,6 +571,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
                 break
             start = self._kept_at
             at = connection.take_up(self, self._kept, start, start + TURN_BYTES)
+            assert at > start or self.aside or self._ended, "what was put aside is not taken up"
             if self._repeat_at >= 0:
                 at = self._repeat_at
                 self._repeat_at = -1
@@ -575,8 +593,18 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         """Whether the channel has ended."""
         return self._ended
 
+    def failed(self, error: Exception) -> None:
+        """End the connection for an error of this program's own; see `ClientConnection.failed`."""
+        self.connection.failed(error)
+
     def settled(self, run: PublishRun) -> None:
         """A run of publishes is answered by all its queues."""
+        try:
+            self._settled(run)
+        except Exception as error:
+            self.failed(error)
+
+    def _settled(self, run: PublishRun) -> None:
         confirms = self.publishing.confirms
         if confirms is not None and not self._ended:
             use = run.use
@@ -707,6 +735,12 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
 
         What it still holds may be settled; so may be what went back, to no effect.
         """
+        try:
+            self._held_too_long(queue, consumer_id, timeout_ms)
+        except Exception as error:
+            self.failed(error)
+
+    def _held_too_long(self, queue: Queue, consumer_id: i64, timeout_ms: i64) -> None:
         if self._ended:
             return
         if self.connection.agreement.capability("consumer_cancel_notify"):

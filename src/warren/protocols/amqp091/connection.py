@@ -45,6 +45,7 @@ from warren.protocols.broker import (
     LoginListener,
 )
 from warren.protocols.client import ClientConnection
+from warren.protocols.failures import went_through_shared
 from warren.protocols.facts import NOWHERE, ChannelFacts, ClientPlace, ConnectionFacts
 from warren.protocols.output import Output, OutputOwner
 from warren.queues.queue import FlowControlled
@@ -68,6 +69,8 @@ from warren.wire.amqp091.frame import (
 )
 
 BASIC_ACK: Final = 0x003C0050
+BASIC_ACK_BYTES: Final = 13
+"""Payload of the method's frame: class, method, delivery tag and `multiple`."""
 FRAME_END: Final = 0xCE
 
 AWAIT_HEADER: Final = 0
@@ -185,6 +188,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self._publishes: bool = False
         self._deferred_bytes: i64 = 0
         self._deaf: bool = False
+        self._broken: bool = False
+        """Whether an error of this program's own was met while it was served."""
         self._start_ok: spec.ConnectionStartOk | None = None
         """What the client said that is being verified."""
         self.waited = False
@@ -234,9 +239,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
             if refusal:
                 self.broker.log_warning(f"{self.peer}: bad header, {header_words(data)}")
                 self.output.buffer.write(refusal)
-                self.output.flush()
-                self._transport.close()
                 self._end()
+                self.output.close()
                 return
             at = 8
             self._start()
@@ -268,6 +272,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
             at = self._parse(data, at, most)
         except ConnectionException as error:
             # Framing is lost: nothing that follows can be understood.
+            budget.limit = before
             self._deaf = True
             if self.state == CLOSING:
                 # Nor can the end of the close that is waited for.
@@ -301,11 +306,43 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
 
     def go_on(self) -> None:
         """Take up what was too much for the turn before."""
-        self._release(HELD_BY_TURN)
+        if self._broken:
+            self._end_broken()
+        else:
+            self._release(HELD_BY_TURN)
 
     def lost(self) -> None:
         """The socket is gone."""
+        self.output.lost()
         self._end()
+
+    def failed(self, error: Exception) -> None:
+        """End the connection for an error of this program's own, with 541.
+
+        Raises:
+            Exception: The error itself, if it went through what all clients depend on.
+        """
+        if went_through_shared(error):
+            raise error
+        self.broker.contain(f"connection {self.peer} ({self.user or '-'}) ends", error)
+        if self._broken:
+            # Ending it failed, too.
+            self.output.abort()
+            self.state = CLOSED
+            self.broker.connection_closed(self)
+            return
+        self._broken = True
+        self._deaf = True
+        # In a turn of its own: a queue may be calling, in the middle of what it does.
+        self.broker.go_on_later(self)
+
+    def _end_broken(self) -> None:
+        """End it for what `failed` was told."""
+        if self.state == OPEN:
+            self._fail(ConnectionException(541, "an error of the broker's own; its log has more"))
+        else:
+            self._end()
+            self.output.abort()
 
     def beats_ms(self) -> i64:
         """The client's heartbeat timeout; 0 while it expects none."""
@@ -323,8 +360,6 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         handle = self.handle
         if handle is not None and handle.expired(now_ms):
             self.shut_down(TOKEN_EXPIRED)
-        heartbeats = self._heartbeats
-        heartbeats.listen(now_ms)
         for channel in list(self.channels.values()):
             channel.tick(now_ms)
         sent = self.output.sent_bytes
@@ -332,13 +367,6 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
             self._ticked_bytes = sent
         else:
             self.output.shrink()
-        if self._held == 0 and heartbeats.missed(now_ms):
-            self.broker.log_warning(
-                f"{self.peer}: missed heartbeats from client, "
-                f"timeout: {heartbeats.timeout_ms // 1000}s, connection closed"
-            )
-            self._transport.abort()
-            self._end()
 
     def pulse(self, now_ms: i64) -> None:
         """See to what is due by now: the end of a wait for the client, a heartbeat."""
@@ -346,10 +374,30 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         if waits and now_ms - self._began_ms >= self._grace_ms:
             if self.state < OPEN:
                 self.broker.log_warning(f"{self.peer}: handshake timed out, connection closed")
-            self._transport.abort()
+            self.output.abort()
             self._end()
             return
-        self._beat(now_ms)
+        self._listen(now_ms)
+        if self.state != CLOSED:
+            self._beat(now_ms)
+
+    def _listen(self, now_ms: i64) -> None:
+        """Give a client up that was silent for too long."""
+        heartbeats = self._heartbeats
+        if not heartbeats.listens_at(now_ms):
+            return
+        if self._held != 0:
+            # Nobody reads what it sends.
+            heartbeats.heard = True
+        if not heartbeats.listen(now_ms):
+            self.broker.pulse_later(self, int(heartbeats.look_ms))
+            return
+        self.broker.log_warning(
+            f"{self.peer}: missed heartbeats from client, "
+            f"timeout: {heartbeats.timeout_ms // 1000}s, connection closed"
+        )
+        self.output.abort()
+        self._end()
 
     def _beat(self, now_ms: i64) -> None:
         """Send a heartbeat if nothing else was sent for half of the time-out."""
@@ -366,11 +414,14 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
 
     def shut_down(self, text: str) -> None:
         """End the connection from the server's side."""
-        if self.state == OPEN:
-            self._fail(ConnectionException(320, text))
-        elif self.state < OPEN:
-            self._transport.close()
-            self._end()
+        try:
+            if self.state == OPEN:
+                self._fail(ConnectionException(320, text))
+            elif self.state < OPEN:
+                self._end()
+                self.output.close()
+        except Exception as error:
+            self.failed(error)
 
     def refuse(self, error: ConnectionException) -> None:
         """End it for what a method that had to wait came to."""
@@ -385,7 +436,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
 
     def stalled(self) -> None:
         """The client does not read while its requests are answered: stop taking them (R-36)."""
-        self._hold(HELD_BY_OUTPUT)
+        if self.state != CLOSING and self.state != CLOSED:
+            self._hold(HELD_BY_OUTPUT)
 
     def flow_off(self) -> None:
         """A queue that it publishes to is behind: leave the socket alone for a moment."""
@@ -393,7 +445,10 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
 
     def flow_on(self) -> None:
         """That queue has caught up."""
-        self._release(HELD_BY_FLOW)
+        try:
+            self._release(HELD_BY_FLOW)
+        except Exception as error:
+            self.failed(error)
 
     def is_over(self) -> bool:
         """Whether the connection has ended."""
@@ -401,6 +456,12 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
 
     def set_alarms(self, alarms: i64, reason: str) -> None:
         """Resource alarms changed; publishers are told once at each edge (R-38)."""
+        try:
+            self._set_alarms(alarms, reason)
+        except Exception as error:
+            self.failed(error)
+
+    def _set_alarms(self, alarms: i64, reason: str) -> None:
         self._alarms = alarms
         if alarms:
             if self._publishes:
@@ -507,7 +568,11 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         """
         end: i64 = len(data)
         budget = self.broker.budget
+        before: i64 = -1
         while at < most and end - at >= 7 and self.state != CLOSED:
+            # A frame that is neither handled nor refused would keep the node for good.
+            assert at > before, f"the frame at {at} of {end} bytes was not handled"
+            before = at
             size: i64 = i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF
             if size > self.agreement.frame_max - FRAME_OVERHEAD_BYTES + FRAME_SLACK_BYTES:
                 self._oversized(data[at], size)
@@ -578,7 +643,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
                         # Its content is still to come, which is not to be waited for here.
                         channel.publishing.begin(data, at, stop)
                         at = stop
-                elif key == BASIC_ACK:
+                elif key == BASIC_ACK and size == BASIC_ACK_BYTES:
                     at = channel.acks(data, at, end)
                 else:
                     if kind == 1 and size >= 4:
@@ -679,8 +744,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
             self._linger(self._grace())
         elif isinstance(method, spec.ConnectionCloseOk):
             if self.state == CLOSING:
-                self._transport.close()
                 self._end()
+                self.output.close()
         elif self.state == CLOSING:
             return
         elif self.state == AWAIT_START_OK and isinstance(method, spec.ConnectionStartOk):
@@ -746,6 +811,12 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
 
     def verified(self) -> None:
         """It is known what comes of the client's password."""
+        try:
+            self._verified()
+        except Exception as error:
+            self.failed(error)
+
+    def _verified(self) -> None:
         method = self._start_ok
         self._start_ok = None
         if self.state != VERIFYING or method is None:
@@ -771,6 +842,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         if agreement.heartbeat_ms > 0:
             self._heartbeats.begin(agreement.heartbeat_ms, self.broker.monotonic_ms())
             self.broker.pulse_later(self, int(self._heartbeats.due_ms))
+            self.broker.pulse_later(self, int(self._heartbeats.look_ms))
         self.state = AWAIT_OPEN
 
     def _open(self, method: spec.ConnectionOpen) -> None:
@@ -859,7 +931,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self.broker.connection_closing(self)
         if self._held:
             self._held = 0
-            self._transport.resume_reading()
+            if not self.output.closed:
+                self._transport.resume_reading()
 
     def _wait(self, grace_ms: i64) -> None:
         self._grace_ms = grace_ms
@@ -883,9 +956,14 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self._alarmed = None
         self._forget_last()
         for channel in channels.values():
-            channel.end()
+            try:
+                channel.end()
+            except Exception as error:
+                # What the other channels hold goes back to its queues all the same.
+                if went_through_shared(error):
+                    raise
+                self.broker.contain(f"{channel} of {self} ends", error)
             self.broker.channel_changed(self, channel.number, False)
-        self.output.closed = False
         self.output.let_go()
         handle = self.handle
         if handle is not None:
@@ -925,7 +1003,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
             self.send(0, spec.ConnectionBlocked(reason))
 
     def _hold(self, why: i64) -> None:
-        if self._held == 0:
+        if self._held == 0 and not self.output.closed:
             self._transport.pause_reading()
         self._held |= why
 
@@ -934,7 +1012,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
             self._held &= ~why
             if self._held == 0:
                 self._heartbeats.heard = True
-                self._transport.resume_reading()
+                if not self.output.closed:
+                    self._transport.resume_reading()
                 if self._tail:
                     self.receive(b"")
 

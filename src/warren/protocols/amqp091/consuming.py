@@ -237,13 +237,29 @@ class ConsumerLink(Link):
 
     def delivered(self, delivery: Delivery) -> None:
         """Write messages now, or as soon as the socket takes them."""
-        if self._parked:
-            self._park(delivery)
-        elif not self._write(delivery):
-            self._park(delivery)
+        try:
+            if self._parked:
+                self._park(delivery)
+            elif not self._write(delivery):
+                self._park(delivery)
+        except Exception as error:
+            self._failed_for(error)
+
+    def _failed_for(self, error: Exception) -> None:
+        """End the connection; what was handed out goes back with its channel."""
+        owner = self.on_cancelled
+        if owner is None:
+            raise error
+        owner.failed(error)
 
     def resume(self) -> None:
         """Go on with what waits; of a channel that is gone nothing may be sent any more."""
+        try:
+            self._resume()
+        except Exception as error:
+            self._failed_for(error)
+
+    def _resume(self) -> None:
         self._fetching = False
         if self.closed:
             self._parked.clear()
@@ -269,11 +285,14 @@ class ConsumerLink(Link):
         """What waits for the socket was given to others meanwhile."""
         before = self.consumer_id
         self.consumer_id = consumer_id
-        owner = self.on_cancelled
-        if owner is not None:
-            owner.link_renumbered(self, before)
         self._parked.clear()
         self.waiting = 0
+        owner = self.on_cancelled
+        if owner is not None:
+            try:
+                owner.link_renumbered(self, before)
+            except Exception as error:
+                owner.failed(error)
 
     def cancelled(self) -> None:
         """The queue was deleted."""
@@ -281,7 +300,10 @@ class ConsumerLink(Link):
         self._parked.clear()
         owner = self.on_cancelled
         if owner is not None:
-            owner.link_cancelled(self)
+            try:
+                owner.link_cancelled(self)
+            except Exception as error:
+                owner.failed(error)
 
     def close(self) -> None:
         """The consumer was cancelled: what it was handed but never sent goes back."""
@@ -423,3 +445,7 @@ class LinkOwner:
     @abstractmethod
     def link_renumbered(self, link: ConsumerLink, before: i64) -> None:
         """The consumer has another id than before."""
+
+    @abstractmethod
+    def failed(self, error: Exception) -> None:
+        """End the connection for an error that was met while a consumer was served."""

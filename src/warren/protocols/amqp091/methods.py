@@ -378,6 +378,10 @@ class CancelAnswer(Resumable):
                 channel.send(spec.BasicCancelOk(self._method.consumer_tag))
             channel.go_on()
 
+    def failed(self, error: Exception) -> None:
+        """End the connection."""
+        self._channel.failed(error)
+
 
 @final
 class CloseAnswer(Resumable):
@@ -395,6 +399,10 @@ class CloseAnswer(Resumable):
                 channel.hold_number()
                 return
         channel.connection.channel_left(channel)
+
+    def failed(self, error: Exception) -> None:
+        """End the connection."""
+        self._channel.failed(error)
 
 
 def _get(channel: Channel, method: spec.BasicGet) -> None:

@@ -50,6 +50,12 @@ class PollLink(Fetching):
 
     def resume(self) -> None:
         """Write the message if it is in memory, or read it first."""
+        try:
+            self._resume()
+        except Exception as error:
+            self._channel.failed(error)
+
+    def _resume(self) -> None:
         channel = self._channel
         queue = self._queue
         delivery = self._delivery

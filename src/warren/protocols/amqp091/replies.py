@@ -65,6 +65,14 @@ class DirectReplies(ReplyTarget):
 
     def replied(self, record: bytes) -> bool:
         """Deliver a message that was published to the address, if its client reads at all."""
+        try:
+            return self._replied(record)
+        except Exception as error:
+            # It is not the publisher who ends for that.
+            self._frames.output.failed(error)
+            return False
+
+    def _replied(self, record: bytes) -> bool:
         frames = self._frames
         if frames.output.stalled_bytes > REPLIES_BYTES_MAX:
             return False

@@ -444,6 +444,10 @@ class PartedAnswer(Work):
             channel.sent()
         return True
 
+    def failed(self, error: Exception) -> None:
+        """End the connection."""
+        self._channel.failed(error)
+
 
 @final
 class StatusAnswer(PartedAnswer):

@@ -339,6 +339,16 @@ class Transaction(Publisher):
 
     def settled(self, run: PublishRun) -> None:
         """One run of the commit's messages is safe, or refused."""
+        try:
+            self._settled(run)
+        except Exception as error:
+            self.failed(error)
+
+    def failed(self, error: Exception) -> None:
+        """End the connection for an error that was met while the commit went on."""
+        self._channel.failed(error)
+
+    def _settled(self, run: PublishRun) -> None:
         if run.refused:
             self._refused = True
         runs = self._runs
@@ -378,6 +388,10 @@ class Finishing(Work):
         """Have the transaction do a turn's part, which asks for another one by itself."""
         self._transaction.go_on()
         return True
+
+    def failed(self, error: Exception) -> None:
+        """End the connection, if it is still there."""
+        self._transaction.failed(error)
 
 
 @final
@@ -446,3 +460,7 @@ class ChannelRecovery(Work):
             if self._waited:
                 channel.sent()
         return True
+
+    def failed(self, error: Exception) -> None:
+        """End the connection."""
+        self._channel.failed(error)
