@@ -56,9 +56,7 @@ STARTS: dict[str, list[bytes]] = {
     "failed": [*OPENED, ERROR],
 }
 ENDS = [
-    list(order)
-    for count in (1, 2, 3)
-    for order in itertools.product((BYE, BYE_OK), repeat=count)
+    list(order) for count in (1, 2, 3) for order in itertools.product((BYE, BYE_OK), repeat=count)
 ]
 
 
