@@ -1,4 +1,4 @@
-"""Clients that say goodbye in every order, and cut their sockets at every step, over real sockets."""
+"""Clients that say goodbye in every order, and reset real sockets at every step."""
 
 from __future__ import annotations
 

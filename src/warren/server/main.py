@@ -77,6 +77,7 @@ from warren.server.system import (
 from warren.server.tokens import JwtVerifier
 from warren.server.turns import NodeTurns
 from warren.server.waiting import waits_for
+from warren.server.watchdog import Watchdog
 
 log = logging.getLogger("warren")
 
@@ -222,7 +223,8 @@ class Server(OperatorHost):
             config.ssl_cert_login_from,
             descriptors.connections,
         )
-        self._pulse = Pulse(self._executor, self._reception.clients)
+        self._watchdog = Watchdog()
+        self._pulse = Pulse(self._executor, self._reception.clients, self._watchdog)
         self._garbage = Garbage(self.node)
         self._memory = FreedMemory(self.node.settings.paging_limit_bytes, self._executor)
 
@@ -263,6 +265,7 @@ class Server(OperatorHost):
                 await self._listeners.listen_for_clients(self._reception)
             self._serves = True
             self._garbage.begin()
+            self._watchdog.arm()
             self._announce(time.perf_counter() - started)
             self._executor.submit(LANE, StartCode())
         status = await self._stopping
@@ -410,6 +413,7 @@ class Server(OperatorHost):
         if self._closed:
             return
         self._loop.call_later(TICK_SECONDS, self._tick)
+        self._watchdog.feed()
         used = resident_bytes()
         self.guarded(lambda: self.node.tick(used))
         self._memory.tick(used)
@@ -654,6 +658,7 @@ class Server(OperatorHost):
 
     async def _close(self) -> None:
         log.info("stopping")
+        self._watchdog.disarm()
         await self._listeners.close()
         self._service.kept.stop()
         await self.hand_over()

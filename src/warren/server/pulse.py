@@ -3,7 +3,7 @@
 A node that is alone writes brief rounds on the loop's own thread (decision 29). A disk that hangs
 in such a write keeps the loop for as long, and nobody could tell the clients that the broker is
 there. Then a thread of its own sends them heartbeats, straight to their sockets, until the loop
-goes on.
+goes on. The same thread looks for the watchdog whether the loop takes turns.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from warren.server.executor import ThreadExecutor
+from warren.server.watchdog import Watchdog
 
 LOOK_SECONDS = 0.25
 KEPT_MS_MAX = 500
@@ -30,8 +31,11 @@ class Beating(Protocol):
 class Pulse:
     """The thread that looks after the loop."""
 
-    def __init__(self, executor: ThreadExecutor, clients: Iterable[Beating]) -> None:
+    def __init__(
+        self, executor: ThreadExecutor, clients: Iterable[Beating], watchdog: Watchdog
+    ) -> None:
         """Prepare; `clients` may change while the loop goes on, and only then."""
+        self._watchdog = watchdog
         self._executor = executor
         self._clients = clients
         self._over = threading.Event()
@@ -47,6 +51,8 @@ class Pulse:
 
     def _run(self) -> None:
         while not self._over.wait(LOOK_SECONDS):
+            # A process that was stopped meanwhile has seen one look, however long it was stopped.
+            self._watchdog.look(LOOK_SECONDS, self._executor.kept_ms() > 0)
             if self._executor.kept_ms() > KEPT_MS_MAX:
                 # The loop does not go on before the lock is free, so nothing changes meanwhile.
                 with self._executor.keeping:

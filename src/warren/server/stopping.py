@@ -1,50 +1,80 @@
 """An orderly stop that ends, also where the disk does not answer any more.
 
-The loop's thread itself may wait for the disk then, so that no timer and no signal handler of the
-loop runs. Signals are taken by a thread of their own, and another one watches the stop.
+The loop's thread may wait for the disk then, so that no timer and no signal handler of the loop
+runs. Or it holds the interpreter, so that no Python runs. So C hears the signals, in two steps. The
+first one wakes a thread by a pipe. The second one finds no handler and ends the process. Another
+thread watches the stop.
 """
 
 from __future__ import annotations
 
-import logging
+import ctypes
+import faulthandler
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable
-
-log = logging.getLogger("warren")
+from typing import ClassVar
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LOOK_SECONDS = 0.25
 BUSY_SECONDS = 0.05
 """Processor time between two looks by which the loop's thread is at work, and does not wait."""
+SA_RESETHAND = 0x8000_0000
+"""Linux: a signal's handler is forgotten when the signal is taken for the first time."""
 
 
 def no_stop() -> None:
     """Nobody can be told yet; who begins next is."""
 
 
+class SignalAction(ctypes.Structure):
+    """`struct sigaction` of Linux's C libraries."""
+
+    _fields_: ClassVar = [
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_ulong * (1024 // (8 * ctypes.sizeof(ctypes.c_ulong)))),
+        ("flags", ctypes.c_uint),
+        ("restorer", ctypes.c_void_p),
+    ]
+
+
+def heed_once(number: int, pipe: int) -> None:
+    """Have a signal write to a pipe, whatever the interpreter does; the next one has no handler.
+
+    What is written, for want of another handler in C, is the stack of the thread that took it.
+    """
+    faulthandler.register(number, file=pipe, all_threads=False)
+    library = ctypes.CDLL(None)
+    action = SignalAction()
+    library.sigaction(number, None, ctypes.byref(action))
+    action.flags |= SA_RESETHAND
+    library.sigaction(number, ctypes.byref(action), None)
+
+
 class Signals(threading.Thread):
     """Takes the signals that end the process: the first one in good order, a second one at once."""
 
     def __init__(self) -> None:
-        """Keep signals from all threads; before the first one starts, by the loop's thread."""
+        """Take signals from now on."""
         super().__init__(name="warren-signals", daemon=True)
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        self._pipe, pipe = os.pipe()
+        for number in SIGNALS:
+            heed_once(number, pipe)
         self._stop = no_stop
         self._lock = threading.Lock()
         self._heard = False
 
     def run(self) -> None:
-        """Wait for them."""
-        signal.sigwait(SIGNALS)
+        """Wait for the first."""
+        os.read(self._pipe, 1)
+        for number in SIGNALS:
+            # A second signal may be the other one.
+            ctypes.CDLL(None).signal(number, int(signal.SIG_DFL))
         with self._lock:
             self._heard = True
             self._stop()
-        number = signal.sigwait(SIGNALS)
-        log.warning("a second signal: the node ends at once, with what is durable")
-        os._exit(128 + number)
 
     def tell(self, stop: Callable[[], None]) -> None:
         """Say what is to be called at the first signal, by the thread that takes it.

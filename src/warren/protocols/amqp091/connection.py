@@ -45,8 +45,8 @@ from warren.protocols.broker import (
     LoginListener,
 )
 from warren.protocols.client import ClientConnection
-from warren.protocols.failures import went_through_shared
 from warren.protocols.facts import NOWHERE, ChannelFacts, ClientPlace, ConnectionFacts
+from warren.protocols.failures import went_through_shared
 from warren.protocols.output import Output, OutputOwner
 from warren.queues.queue import FlowControlled
 from warren.vhost.handle import VhostHandle
