@@ -19,8 +19,11 @@ from warren.node.logins import LoginCallback
 from warren.node.wrong_passwords import (
     DELAY_MS_MAX,
     FREE,
+    FULL,
+    LINES_MAX,
     PACE_MS,
     WrongPasswords,
+    line_of,
     network_of,
 )
 from warren.protocols.amqp091.connection import CLOSED, CLOSING, VERIFYING
@@ -182,7 +185,7 @@ def test_who_tries_many_passwords_keeps_nobody_else_waiting(
 
 @pytest.mark.parametrize("user", ["app", "guest", "nobody"])
 def test_answers_to_wrong_passwords_go_out_at_a_pace(pair: Pair, user: str) -> None:
-    """However many connections ask at once; who gives the right one waits for none of them."""
+    """However many connections ask at once; other users wait for none of them."""
     began = pair.clock.monotonic_ms()
     callers = [pair.a.caller(user=user, password=f"wrong {number}") for number in range(20)]
 
@@ -193,11 +196,52 @@ def test_answers_to_wrong_passwords_go_out_at_a_pace(pair: Pair, user: str) -> N
     at_once = pair.clock.monotonic_ms()
     assert at_once - began < PACE_MS * FREE
     assert refused() < 20
-    assert pair.a.client(user="app", password="secret").opened
+    if user == "guest":
+        assert pair.a.client(user="app", password="secret").opened
     pair.until(lambda: refused() == 20)
     took = pair.clock.monotonic_ms() - began
     assert took >= PACE_MS * FREE, "ten are free, and the others have their pace"
     assert took < DELAY_MS_MAX
+
+
+@pytest.mark.parametrize(("user", "password"), [("app", "secret"), ("guest", "guest")])
+def test_silence_does_not_say_that_a_password_is_wrong(
+    pair: Pair, user: str, password: str
+) -> None:
+    """While answers to wrong ones wait, the right one is answered no earlier, and let in then."""
+    assert pair.a.client(user=user, password=password).opened
+    for number in range(FREE + 15):
+        pair.a.caller(user=user, password=f"wrong {number}")
+    logins = pair.a.node._logins
+    pair.until(lambda: len(logins._waiting) >= 5)
+    began = pair.clock.monotonic_ms()
+    right = pair.a.caller(user=user, password=password)
+    further = [pair.a.caller(user=user, password=password) for _ in range(50)]
+    wrong = pair.a.caller(user=user, password="wrong, too")
+    pair.until(lambda: right.opened or wrong.end.state >= CLOSING)
+    assert pair.clock.monotonic_ms() - began >= PACE_MS
+    # A good client takes no place, so that all of them are let in together.
+    pair.until(lambda: all(caller.opened for caller in [right, *further]))
+    assert pair.clock.monotonic_ms() - began < DELAY_MS_MAX
+    pair.until(lambda: wrong.end.state >= CLOSING)
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="replaces functions of the node")
+def test_a_password_that_has_no_place_in_line_is_not_looked_at(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many connections guess at once, no more passwords are tried than the pace allows."""
+    seen = counted(monkeypatch)
+    places = FREE + DELAY_MS_MAX // PACE_MS
+    callers = [pair.a.caller(password=f"wrong {number}") for number in range(3 * places)]
+    right = pair.a.caller()
+    pair.until(lambda: all(caller.end.state >= CLOSING for caller in [*callers, right]))
+    assert b"guest" not in seen
+    assert len(set(seen)) <= places + DELAY_MS_MAX // PACE_MS
+    assert any("too many wrong passwords" in text for text in pair.a.warnings)
+    # Soon after the guesses the user is let in again.
+    pair.settle(DELAY_MS_MAX)
+    assert pair.a.client().opened
 
 
 def test_a_stranger_who_leaves_while_the_answer_waits(pair: Pair) -> None:
@@ -212,14 +256,31 @@ def test_a_stranger_who_leaves_while_the_answer_waits(pair: Pair) -> None:
 
 def test_no_answer_waits_for_longer_than_a_client_does() -> None:
     wrong = WrongPasswords()
-    delays = [wrong.delay_ms("10.0.0.1", 1_000_000) for _ in range(1_000)]
+    line = line_of("10.0.0.1", "app")
+    delays = [wrong.delay_ms(line, False, 1_000_000) for _ in range(1_000)]
     assert delays[:FREE] == [0] * FREE
     assert delays[FREE : FREE + 3] == [PACE_MS, 2 * PACE_MS, 3 * PACE_MS]
     assert max(delays) == DELAY_MS_MAX
-    assert wrong.delay_ms("10.0.0.2", 1_000_000) == 0
+    assert delays[-1] == FULL and delays.count(FULL) == 1_000 - FREE - DELAY_MS_MAX // PACE_MS
+    assert wrong.is_full(line, 1_000_000) and wrong.delay_ms(line, True, 1_000_000) == FULL
+    assert wrong.delay_ms(line_of("10.0.0.2", "app"), False, 1_000_000) == 0
+    assert wrong.delay_ms(line_of("10.0.0.1", "guest"), False, 1_000_000) == 0
+    # A right one waits as a wrong one does, and takes no place.
+    soon = 1_000_000 + PACE_MS
+    assert [wrong.delay_ms(line, True, soon) for _ in range(3)] == [DELAY_MS_MAX] * 3
+    assert wrong.delay_ms(line, False, soon) == DELAY_MS_MAX
     # After a while all is forgotten.
-    later = 1_000_000 + DELAY_MS_MAX + FREE * PACE_MS
-    assert [wrong.delay_ms("10.0.0.1", later) for _ in range(FREE)] == [0] * FREE
+    later = soon + DELAY_MS_MAX + FREE * PACE_MS
+    assert [wrong.delay_ms(line, False, later) for _ in range(FREE)] == [0] * FREE
+
+
+def test_made_up_users_do_not_push_out_the_lines_of_other_addresses() -> None:
+    wrong = WrongPasswords()
+    for _ in range(FREE):
+        wrong.delay_ms(line_of("10.0.0.1", "app"), False, 1_000_000)
+    for number in range(LINES_MAX + 1):
+        wrong.delay_ms(line_of("10.0.0.2", f"user {number}"), False, 1_000_000)
+    assert wrong.delay_ms(line_of("10.0.0.1", "app"), False, 1_000_000) > 0
 
 
 @pytest.mark.parametrize(

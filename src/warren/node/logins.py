@@ -18,7 +18,13 @@ from mypy_extensions import i64
 
 from warren.metadata.passwords import Outcomes, is_slow, password_matches
 from warren.metadata.permissions import Authority
-from warren.node.wrong_passwords import WrongPasswords, network_of
+from warren.node.wrong_passwords import (
+    DELAY_MS_MAX,
+    FULL,
+    WrongPasswords,
+    line_of,
+    network_of,
+)
 from warren.ports import Executor, Job
 from warren.protocols.broker import LoginListener
 
@@ -67,6 +73,7 @@ class LoginCallback(LoginListener):
 
     def __init__(self, told: Callable[[], None]) -> None:
         self.waited = False
+        self.turned_away = False
         self._told: Callable[[], None] = told
 
     def verified(self) -> None:
@@ -100,7 +107,7 @@ class Logins:
         self._looking: bool = False
         self._wrong: WrongPasswords = WrongPasswords()
         self._waiting: list[tuple[int, int, LoginListener]] = []
-        """Who waits to hear of a wrong password: a heap by the time of that."""
+        """Who waits for the answer to a password: a heap by the time of that."""
         self._count: i64 = 0
 
     def wait(self, user: str, password: bytes, host: str, listener: LoginListener) -> bool:
@@ -109,6 +116,13 @@ class Logins:
         Args:
             host: From where it comes.
         """
+        if listener.turned_away:
+            return False
+        network = network_of(host)
+        line = line_of(network, user)
+        if not listener.waited and self._wrong.is_full(line, self._now_ms()):
+            self._hold(listener, FULL)
+            return True
         password_hash, scheme = self._authority.hash_of(user)
         if password and is_slow(scheme):
             outcomes: Outcomes = self._authority.outcomes
@@ -118,22 +132,31 @@ class Logins:
                 if verification is None:
                     verification = Verification(self, digest, password, password_hash, scheme)
                     self._under_way[digest] = verification
-                    self._in_line.setdefault(network_of(host), deque()).append(verification)
+                    self._in_line.setdefault(network, deque()).append(verification)
                     self._go_on()
                 verification.listeners.append(listener)
                 return True
-        if listener.waited or (
-            password and self._authority.outcomes.matches(password, password_hash, scheme)
-        ):
+        if listener.waited:
             return False
-        listener.waited = True
-        now_ms = self._now_ms()
-        delay_ms = self._wrong.delay_ms(network_of(host), now_ms)
+        matches = bool(password) and self._authority.outcomes.matches(
+            password, password_hash, scheme
+        )
+        delay_ms = self._wrong.delay_ms(line, matches, self._now_ms())
         if delay_ms == 0:
+            listener.waited = True
             return False
-        self._count += 1
-        heappush(self._waiting, (int(now_ms + delay_ms), int(self._count), listener))
+        self._hold(listener, delay_ms)
         return True
+
+    def _hold(self, listener: LoginListener, delay_ms: i64) -> None:
+        """Have the answer to a password wait; that to one that is not looked at, for longest."""
+        listener.waited = True
+        if delay_ms == FULL:
+            listener.turned_away = True
+            delay_ms = DELAY_MS_MAX
+        self._count += 1
+        told_ms = self._now_ms() + delay_ms
+        heappush(self._waiting, (int(told_ms), int(self._count), listener))
 
     def tick(self) -> None:
         """Tell those who have waited long enough; to be called some times a second."""

@@ -160,10 +160,13 @@ class LoginListener:
     """Waits until a password was checked.
 
     Attributes:
-        waited: Whether the answer to a wrong one was held back once; that is enough.
+        waited: Whether the answer was held back once; that is enough.
+        turned_away: Whether the password was not looked at, since too many wrong ones came before
+            it. The client is not let in.
     """
 
     waited: bool
+    turned_away: bool
 
     @abstractmethod
     def verified(self) -> None:

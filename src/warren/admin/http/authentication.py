@@ -8,12 +8,10 @@ import binascii
 from warren.admin.http.answers import HttpAnswer
 from warren.admin.http.errors import LACKING, Problem, problem
 from warren.admin.service.caller import ADMINISTRATOR, IMPLIED, MANAGEMENT, Caller
-from warren.admin.service.logins import log_in, log_in_by_token
+from warren.admin.service.logins import SHOWN_CHARACTERS_MAX, log_in, log_in_by_token
 from warren.admin.service.service import AdminService
 
 CHALLENGE = {"www-authenticate": 'Basic realm="RabbitMQ Management"'}
-SHOWN_CHARACTERS_MAX = 255
-"""Of a name that is no user's, so many are logged."""
 MAY_MANAGE = frozenset({*IMPLIED[MANAGEMENT], ADMINISTRATOR})
 
 

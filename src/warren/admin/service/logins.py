@@ -14,6 +14,9 @@ from warren.admin.service.service import AdminService, LoginCounts
 from warren.metadata.grants import NEVER, Grants
 from warren.node.logins import LoginCallback
 
+SHOWN_CHARACTERS_MAX = 255
+"""Of a name that is no user's, so many are logged."""
+
 
 class AttemptRow(Row):
     """How many said who they are in one protocol, as `auth/attempts` lists it."""
@@ -69,8 +72,8 @@ async def _log_in(service: AdminService, name: str, password: str, host: str) ->
     told = asyncio.Event()
     until = asyncio.get_running_loop().time() + seconds
     listener = LoginCallback(told.set)
-    # It takes a while on another thread; one that came too late there is to be asked for anew. So
-    # does the answer to a wrong one.
+    # It takes a while on another thread; one that came too late there is to be asked for anew. The
+    # answer waits as well while wrong ones come from there.
     while node.login_waits(name, password, host, listener):
         try:
             async with asyncio.timeout_at(until):
@@ -78,6 +81,12 @@ async def _log_in(service: AdminService, name: str, password: str, host: str) ->
         except TimeoutError:
             return None
         told.clear()
+    if listener.turned_away:
+        node.log_warning(
+            f"{host}: password of user '{name[:SHOWN_CHARACTERS_MAX]}' not looked at: "
+            "too many wrong ones came from this address"
+        )
+        return None
     login = node.login(name, password, host)
     if login is None:
         return None

@@ -183,6 +183,29 @@ class Agreement:
             )
         return False
 
+    def turn_away(self, method: spec.ConnectionStartOk, peer: str) -> bool:
+        """Refuse a client whose password was not looked at; False if it may not be told so.
+
+        Args:
+            peer: Its address for the log.
+
+        Raises:
+            ConnectionException: 320, to a client that says that it understands that: libraries try
+                again then.
+        """
+        self.client_properties = method.client_properties
+        self.mechanism = method.mechanism
+        self.tried = credentials(method)[0]
+        self.problem = f"user '{self.tried}' - too many wrong passwords came from its address"
+        self._broker.traffic.logins += 1
+        self._broker.traffic.logins_failed += 1
+        self._broker.log_warning(f"{peer}: login not looked at: {self.problem}")
+        if self.capability("authentication_failure_close"):
+            raise ConnectionException(
+                320, "too many wrong passwords for this user from this address, try again later"
+            )
+        return False
+
     def offer(self) -> spec.ConnectionTune:
         """The limits offered to a client that has logged in."""
         settings = self._broker.settings

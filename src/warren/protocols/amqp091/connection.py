@@ -193,6 +193,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self._start_ok: spec.ConnectionStartOk | None = None
         """What the client said that is being verified."""
         self.waited = False
+        self.turned_away = False
         self._assembly_max: i64 = max(ASSEMBLY_BYTES_MAX, broker.settings.max_message_bytes)
         self._cut_off: dict[int, i64] | None = None
         """By channels that were closed within a message, what their clients still send of it."""
@@ -795,7 +796,10 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
                 self.state = VERIFYING
                 self._hold(HELD_BY_LOGIN)
                 return
-            let_in = agreement.authenticate(method, self.peer, self._host)
+            if self.turned_away:
+                let_in = agreement.turn_away(method, self.peer)
+            else:
+                let_in = agreement.authenticate(method, self.peer, self._host)
         except ConnectionException:
             self.broker.login_tried(self, agreement.tried, agreement.problem)
             raise
