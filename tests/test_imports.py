@@ -42,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ids": set(),
     "limits": set(),
     "pending": {"errors"},
+    "probe": set(),
     "sharded_dict": set(),
     "term_runs": set(),
     "versions": set(),

@@ -27,6 +27,7 @@ MAY_TOUCH: dict[str, set[str]] = {
     "admin": OUTSIDE,
     "config": {"socket", "ssl"},
     "pipeline": OUTSIDE,
+    "probe.py": {"socket"},
     "spark": OUTSIDE,
     "client": {"selectors", "socket", "ssl", "threading", "time"},
 }
@@ -47,6 +48,7 @@ LOOSE_RULE = re.compile(r"\b(rules?|goals?) \d+\b|\bacceptance [\dA-Z]", re.IGNO
 ENTRIES = {
     "warren",
     "warren.__main__",
+    "warren.probe",
     "warren.server.main",
     "warren.admin.cli.tools.main",
     "warren.spark.archive",

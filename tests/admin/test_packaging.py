@@ -28,7 +28,6 @@ def test_commands_are_there(name: str) -> None:
 def test_the_commands_of_a_stop_and_of_readiness_are_seen() -> None:
     text = (FOLDER / "kubernetes.yaml").read_text("utf-8")
     assert set(TOOL.findall(text)) == {
-        ("rabbitmq-diagnostics", "check_running"),
         ("rabbitmq-queues", "check_if_node_is_quorum_critical"),
         ("rabbitmq-upgrade", "await_online_quorum_plus_one"),
         ("rabbitmq-upgrade", "drain"),
@@ -43,6 +42,35 @@ def test_settings_make_a_cluster_of_three(name: str) -> None:
     assert len(got.cluster_nodes) == 3 and got.warnings == ()
     for node, host, port in got.cluster_nodes:
         assert node == f"rabbit@{host}" and port == 25_672
+
+
+def test_each_cluster_has_an_administrator_who_can_log_in_from_elsewhere() -> None:
+    """Guest is bound to its own machine, which in a container is the container."""
+    for name, password in (
+        ("compose.yaml", r"RABBITMQ_DEFAULT_PASS: \"\$\{WARREN_PASSWORD:\?"),
+        ("kubernetes.yaml", r"RABBITMQ_DEFAULT_PASS\n +valueFrom: \{secretKeyRef:"),
+    ):
+        text = (FOLDER / name).read_text("utf-8")
+        assert re.search(password, text)
+        (user,) = re.findall(r"RABBITMQ_DEFAULT_USER(?:, value)?: (\w+)", text)
+        assert user != "guest"
+
+
+def test_the_context_of_images_has_no_secrets_and_no_builds() -> None:
+    ignored = (FOLDER.parent / ".dockerignore").read_text("utf-8").split("\n")
+    assert {".git", "build", "**/*.so", "packaging/secret", "packaging/.env"} <= set(ignored)
+
+
+def test_probes_are_cheap() -> None:
+    for name in ("Dockerfile", "kubernetes.yaml"):
+        text = (FOLDER / name).read_text("utf-8")
+        assert "warren.probe" in text and "check_running" not in text
+
+
+def test_the_unit_reads_the_configuration_and_waits_until_the_node_is_ready() -> None:
+    text = (FOLDER / "warren.service").read_text("utf-8")
+    for line in ("Type=notify", "WatchdogSec=120", "WARREN_CONFIG=/etc/warren/warren.conf"):
+        assert line in text
 
 
 def test_the_unit_is_understood() -> None:

@@ -67,6 +67,7 @@ from warren.server.settings import (
 )
 from warren.server.start_code import StartCode
 from warren.server.stopping import Signals, StopWatch
+from warren.server.supervisor import READY, STOPPING, Supervisor
 from warren.server.system import (
     SystemClock,
     SystemRandom,
@@ -226,6 +227,7 @@ class Server(OperatorHost):
         self._watchdog = Watchdog()
         self._pulse = Pulse(self._executor, self._reception.clients, self._watchdog)
         self._garbage = Garbage(self.node)
+        self._supervisor = Supervisor()
         self._memory = FreedMemory(self.node.settings.paging_limit_bytes, self._executor)
 
     async def run(self) -> int:
@@ -267,6 +269,7 @@ class Server(OperatorHost):
             self._garbage.begin()
             self._watchdog.arm()
             self._announce(time.perf_counter() - started)
+            self._supervisor.tell(READY)
             self._executor.submit(LANE, StartCode())
         status = await self._stopping
         self._watch.begin()
@@ -414,6 +417,7 @@ class Server(OperatorHost):
             return
         self._loop.call_later(TICK_SECONDS, self._tick)
         self._watchdog.feed()
+        self._supervisor.tick()
         used = resident_bytes()
         self.guarded(lambda: self.node.tick(used))
         self._memory.tick(used)
@@ -659,6 +663,7 @@ class Server(OperatorHost):
     async def _close(self) -> None:
         log.info("stopping")
         self._watchdog.disarm()
+        self._supervisor.tell(STOPPING)
         await self._listeners.close()
         self._service.kept.stop()
         await self.hand_over()

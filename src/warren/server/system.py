@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 
 class SystemClock:
@@ -23,16 +25,49 @@ class SystemRandom:
 
 
 def total_memory_bytes() -> int:
-    """Memory of this machine, or of the control group that bounds this process."""
+    """Memory of this machine, or of the control groups that bound this process."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([total, *group_limits(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))])
+
+
+def group_limits(groups: Path, mounted: Path) -> Iterator[int]:
+    """The limits of a process's control group and of all that this one is in, in bytes.
+
+    Args:
+        groups: The file that says in which groups the process is.
+        mounted: Where groups are.
+
+    Source: Linux, cgroups(7) and the interface files of the memory controllers of both versions.
+    """
     try:
-        with open("/sys/fs/cgroup/memory.max") as file:
-            limit = file.read().strip()
-        if limit != "max":
-            total = min(total, int(limit))
+        lines = groups.read_text("utf-8", "surrogateescape").splitlines()
     except OSError:
-        pass
-    return total
+        return
+    names: tuple[str, ...]
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            top, names = mounted, ("memory.max", "memory.high")
+        elif "memory" in controllers.split(","):
+            top, names = mounted / "memory", ("memory.limit_in_bytes",)
+        else:
+            continue
+        # In a container the path may be that of the machine outside: the top is its group then.
+        parts = [part for part in path.split("/") if part not in ("", "..")]
+        for depth in range(len(parts), -1, -1):
+            for name in names:
+                limit = _number_in(top.joinpath(*parts[:depth], name))
+                if limit > 0:
+                    yield limit
+
+
+def _number_in(file: Path) -> int:
+    """The number in a file; 0 where there is none."""
+    try:
+        text = file.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return 0
+    return int(text) if text.isdecimal() else 0
 
 
 def resident_bytes() -> int:
