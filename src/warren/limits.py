@@ -24,6 +24,10 @@ FRAME_BYTES_MAX: Final = 131_072
 #: RabbitMQ's `initial_frame_max`.
 INITIAL_FRAME_BYTES_MAX: Final = 8_192
 
+#: Properties of a message that somebody makes here who is no client with frames of its own, in
+#: bytes: readers take them in one frame, whatever they agreed on with the usual maximum.
+PROPERTIES_BYTES_MAX: Final = FRAME_BYTES_MAX - 4_096
+
 #: The smallest frame limit a client may ask for in `connection.tune-ok` (RabbitMQ 4.1 and newer).
 FRAME_BYTES_MIN: Final = 8_192
 
@@ -231,6 +235,10 @@ TAGS_MAX: Final = 32
 
 #: Bytes of a pattern in permissions, for each is matched against names: RabbitMQ's bound.
 PATTERN_BYTES_MAX: Final = 1_024
+
+#: Steps that the patterns of all policies of a vhost may take for one name, which a queue that is
+#: declared has matched with all of them: some 30 ms. `^orders[.]` takes 2, `^.*orders.*$` 515.
+POLICY_STEPS_MAX: Final = 262_144
 
 #: Bytes of a vhost's description: it stands in each snapshot of the tables.
 DESCRIPTION_BYTES_MAX: Final = 4_096

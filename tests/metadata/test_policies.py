@@ -9,6 +9,7 @@ import pytest
 
 from tests.metadata.cluster import Cluster
 from warren.errors import Refusal
+from warren.limits import POLICY_STEPS_MAX
 from warren.metadata import policies
 from warren.metadata.commands import (
     Bind,
@@ -18,6 +19,8 @@ from warren.metadata.commands import (
     SetPolicy,
 )
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.pattern_steps import STEPS_MAX
+from warren.metadata.patterns import WORK, new_pattern
 from warren.metadata.policy_checks import NOT_YET, check_clear_policy, check_set_policy
 from warren.metadata.policy_keys import BY_NAME
 from warren.metadata.tables import PolicyRecord
@@ -491,3 +494,33 @@ def test_new_keys_wait_until_all_nodes_know_them() -> None:
         assert earlier.cluster_version() == version
     command = check_set_policy(machine, False, "/", "p", "", alternate("x"), 0, "all")
     assert command.cluster_version() == POLICY_KEYS
+
+
+def test_patterns_of_all_policies_of_a_vhost_are_bounded_together() -> None:
+    """Each queue that is declared is matched with all of them."""
+    cluster = Cluster()
+    dear = "^(a+b?)+x"
+    definition = '{"max-length": 1}'
+    cost = new_pattern(dear).cost
+    assert cost == STEPS_MAX
+    most = POLICY_STEPS_MAX // cost
+    for number in range(most):
+        put(cluster, f"p{number}", definition, f"{dear}{number}", operator=number % 2 == 0)
+    with pytest.raises(Refusal, match=f"{POLICY_STEPS_MAX} at most: use fewer policies"):
+        put(cluster, "more", definition, dear)
+    # One that is replaced does not count, and others may be of other kinds.
+    put(cluster, "p1", definition, f"{dear}y")
+    put(cluster, "cheap", definition, "^orders[.]")
+    clear(cluster, "p3")
+    put(cluster, "more", definition, dear)
+
+
+def test_what_a_policy_said_of_a_name_is_forgotten_with_it() -> None:
+    cluster = Cluster()
+    put(cluster, "p", '{"max-length": 1}', "^(q|[0-9]+)+x$")
+    assert counting(cluster, "q5x") == "p"
+    before = WORK.steps
+    assert counting(cluster, "q5x") == "p"
+    assert WORK.steps == before
+    put(cluster, "p", '{"max-length": 1}', "^(q|[0-9]+)+y$")
+    assert counting(cluster, "q5x") == ""

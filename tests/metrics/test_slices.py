@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from tests.admin.host import service_with_queues
 from tests.metrics.exposition import families
 from warren.admin.metrics import exposition
+from warren.admin.metrics.application import MetricsApplication
 from warren.admin.metrics.exposition import written
-from warren.admin.service import slices
+from warren.admin.service import slices, sought
 from warren.admin.service.metrics import scrapes
 from warren.admin.service.metrics.families import GAUGE, Family
 from warren.admin.service.metrics.samples import Series, escaped, labelled, single
@@ -81,3 +84,33 @@ def test_labels_are_escaped() -> None:
 
     (sample,) = families(asyncio.run(run()))["rabbitmq_x"].samples
     assert sample.labels == {"queue": name, "vhost": "\ufffd"} and sample.value == 0.5
+
+
+def test_a_pattern_that_takes_too_much_is_refused(
+    service: AdminService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who scrapes says no name: the bound is of all looks that a request has."""
+    monkeypatch.setattr(sought, "REQUEST_STEPS_MAX", 8 * QUEUES)
+    application = MetricsApplication(service, "/metrics", False, False)
+
+    async def ask(pattern: str) -> tuple[int, str]:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        query = urlencode({"family": "queue_coarse_metrics", "queue": pattern}).encode()
+        scope = {"type": "http", "method": "GET", "path": "/metrics/detailed", "headers": []}
+        await application({**scope, "query_string": query}, receive, send)
+        return sent[0]["status"], b"".join(each["body"] for each in sent[1:]).decode()
+
+    async def receive() -> Any:
+        raise AssertionError("a scrape has no body")
+
+    status, text = asyncio.run(ask("^q"))
+    assert (status, "rabbitmq_detailed_queue_messages_ready{" in text) == (200, True)
+    status, text = asyncio.run(ask("^(q|[0-9]+|q[0-9]*)+[.]x$"))
+    assert status == 400
+    assert f"takes more than {8 * QUEUES} steps: use fewer repetitions" in text
+    status, text = asyncio.run(ask("^q"))
+    assert status == 200, "the next scrape is answered"

@@ -6,13 +6,17 @@ Work is counted in steps, as the node does, and never in time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 
 from tests.node.pair import Pair
 from tests.protocols.line import Line, publish_frames
 from warren.limits import QUEUE_STEPS, ROUTE_STEPS_MAX, TURN_STEPS_MAX
+from warren.metadata.commands import SetPolicy, SetTopicPermissions
+from warren.metadata.pattern_steps import STEPS_MAX
+from warren.metadata.patterns import WORK
+from warren.pending import PendingResult, Result
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
 from warren.wire.amqp091.properties import Properties
@@ -27,6 +31,13 @@ COSTS = 2 * 128 * 100
 def dear_key(number: int) -> str:
     """A key that is like no other and matches none of these patterns."""
     return ".".join(["a"] * 7 + ["z"] * 100 + [f"n{number}"])
+
+
+class Unheard(PendingResult):
+    """Waits for nothing."""
+
+    def succeeded(self, result: Result) -> None:
+        """Nobody asked."""
 
 
 def exchange(line: Line, name: str, kind: str) -> None:
@@ -210,3 +221,50 @@ def test_dead_letters_whose_routes_are_dear_take_several_turns(kept: bool) -> No
             break
     assert pair.a.queue("q").ready_count() == count
     assert COSTS < most < TURN_STEPS_MAX + 2 * COSTS
+
+
+def test_declares_that_many_policies_are_looked_at_for_take_several_turns() -> None:
+    """Also with patterns that are not let in any more, which tables may have from before."""
+    pair = Pair(alone=True)
+    line = Line(pair.a, channels=8)
+    node = pair.a.node
+    tables = node.metadata.vhosts["/"]
+    heavy = "^((?=(a{1,250}){1,250}x)a|aa)+y"
+    for number in range(20):
+        node.store.submit(
+            SetPolicy("/", f"p{number}", False, f"{heavy}{number}", "all", 0, {"max-length": 1}),
+            Unheard(),
+        )
+    pair.until(lambda: len(tables.policies) == 20)
+    frames = b""
+    for channel in range(1, 9):
+        name = "a" * 240 + str(channel)
+        declare = spec.QueueDeclare(0, name, False, False, False, False, False, {})
+        frames += method_frame(channel, declare.encode())
+    before = WORK.steps
+    line.hand(frames)
+    assert STEPS_MAX < WORK.steps - before < 2 * TURN_STEPS_MAX
+    seen = [WORK.steps]
+
+    def declared() -> bool:
+        seen.append(WORK.steps)
+        return len(line.of(spec.QueueDeclareOk)) == 8
+
+    turns(pair, declared)
+    assert max(b - a for a, b in pairwise(seen)) < 2 * TURN_STEPS_MAX
+    assert WORK.steps - before > 8 * 20 * STEPS_MAX - 1
+
+
+def test_topic_permissions_of_many_keys_are_bounded_for_one_message() -> None:
+    pair, line = dear_pair(2)
+    heavy = "^(?:(?=(?:aa?){1,3})a)+y|^a"
+    pair.a.node.store.submit(SetTopicPermissions("guest", "/", "t", heavy, ".*"), Unheard())
+    pair.until(lambda: bool(pair.a.node.metadata.vhosts["/"].topic_permissions))
+    keys = ["a" * 200 + str(number) for number in range(300)]
+    before = WORK.steps
+    dear = publish_frames(1, "t", "a", with_headers({"CC": list(keys)}), [b"x"])
+    line.hand(b"".join(dear))
+    closed = line.wait(1, spec.ChannelClose)[0].method
+    assert isinstance(closed, spec.ChannelClose)
+    assert (closed.reply_code, "topic permissions" in closed.reply_text) in ((406, True),)
+    assert WORK.steps - before < ROUTE_STEPS_MAX + 3 * STEPS_MAX

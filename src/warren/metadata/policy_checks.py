@@ -14,7 +14,7 @@ import msgspec
 from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
-from warren.limits import PATTERN_BYTES_MAX
+from warren.limits import PATTERN_BYTES_MAX, POLICY_STEPS_MAX
 from warren.metadata.commands import ClearPolicy, SetPolicy
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.names import check_length
@@ -22,6 +22,7 @@ from warren.metadata.parameters import VALUE_BYTES_MAX
 from warren.metadata.patterns import PatternError, new_pattern
 from warren.metadata.policies import APPLY_TO
 from warren.metadata.policy_keys import BY_NAME, json_term
+from warren.metadata.tables import VhostRecord
 from warren.queue_types import DELAYED_RETRY_MAX, DELAYED_RETRY_MIN, DELAYED_RETRY_TYPE
 
 PRIORITY_MAX: Final = 2**31 - 1
@@ -69,7 +70,7 @@ def check_set_policy(
     if len(pattern.encode("utf-8", "surrogatepass")) > PATTERN_BYTES_MAX:
         raise Refusal(PRECONDITION_FAILED, f"pattern must not exceed {PATTERN_BYTES_MAX} bytes")
     try:
-        new_pattern(pattern)
+        cost = new_pattern(pattern).cost
     except PatternError as error:
         raise Refusal(
             PRECONDITION_FAILED,
@@ -85,6 +86,7 @@ def check_set_policy(
         raise Refusal(PRECONDITION_FAILED, f"priority {priority} is beyond {PRIORITY_MAX}")
     settings = _parsed(definition)
     check_settings(operator, settings)
+    _check_costs(machine.vhosts[vhost], operator, name, cost)
     return SetPolicy(vhost, name, operator, pattern, apply_to, i64(priority), settings)
 
 
@@ -101,6 +103,25 @@ def check_clear_policy(
         what = "operator policy" if operator else "policy"
         raise Refusal(NOT_FOUND, f"there is no {what} '{name}' in vhost '{vhost}'")
     return ClearPolicy(vhost, name, operator)
+
+
+def _check_costs(tables: VhostRecord, operator: bool, name: str, cost: i64) -> None:
+    """Refuse a pattern with which it takes too long to see which policies a queue has.
+
+    Raises:
+        Refusal: Those of the vhost and this one may take too many steps together.
+    """
+    for each in (False, True):
+        for policy in tables.policies_of(each).values():
+            if each != operator or policy.name != name:
+                cost += policy.cost()
+    if cost > POLICY_STEPS_MAX:
+        raise Refusal(
+            PRECONDITION_FAILED,
+            f"the patterns of all policies of vhost '{tables.name}' may take {cost} steps for one "
+            f"name, and {POLICY_STEPS_MAX} at most: use fewer policies, or patterns with fewer "
+            "repetitions",
+        )
 
 
 def _check_vhost(machine: MetadataMachine, vhost: str) -> None:

@@ -263,6 +263,10 @@ class PolicyRecord:
             # An older release let it in. It matches nothing, on every node.
             pass
 
+    def cost(self) -> i64:
+        """At most how many steps it takes to see whether it is for a name."""
+        return 1 if self._pattern is None else self._pattern.cost
+
     def matches(self, name: str) -> bool:
         """Whether it is for a name."""
         return self._pattern is not None and self._pattern.found_in(name)

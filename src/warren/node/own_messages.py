@@ -13,7 +13,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.errors import BrokerError, Refusal
-from warren.limits import FRAME_BYTES_MAX
+from warren.limits import PROPERTIES_BYTES_MAX
 from warren.message.envelope import NewMessage
 from warren.message.flavours import AMQP091, content_bytes, made
 from warren.message.properties import MessageProperties
@@ -29,8 +29,6 @@ TURN_COPIES: Final = 2_048
 """So many come to queues in one turn: some milliseconds, however many queues are bound."""
 TOLD_MAX: Final = 1_024
 """Of so many queues it is known that the log says what they go without."""
-HEADERS_BYTES_MAX: Final = FRAME_BYTES_MAX - 4_096
-"""What clients take in one frame of headers, whatever they agreed on with the usual maximum."""
 
 
 @final
@@ -91,7 +89,7 @@ class OwnMessages:
             )
         except BrokerError:
             return False
-        if content_bytes(AMQP091, record, 0, True) - len(body) > HEADERS_BYTES_MAX:
+        if content_bytes(AMQP091, record, 0, True) - len(body) > PROPERTIES_BYTES_MAX:
             return False
         keepers: list[str] = []
         names = self._route(tables.router, exchange, routing_key, properties, keepers)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
+from warren.limits import TURN_STEPS_MAX
 from warren.metadata import arguments
 from warren.metadata.arguments import max_priority
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.patterns import WORK
 from warren.metadata.policies import EffectiveSettings
 from warren.metadata.rows import Lot
 from warren.metadata.tables import QueueRecord, VhostRecord, queues_of
@@ -225,7 +227,10 @@ class QueuePolicies(Work):
         policies = 1
         for tables in self._metadata.vhosts.values():
             policies = max(policies, len(tables.policies) + len(tables.operator_policies))
+        before = WORK.steps
         for _ in range(max(1, MATCHES_MAX // policies)):
+            if WORK.steps - before > TURN_STEPS_MAX:
+                return False
             while not self._left:
                 if not self._lots:
                     self._at_work = False

@@ -30,6 +30,7 @@ from warren.metadata.names import (
     clean_name,
     server_name,
 )
+from warren.metadata.patterns import WORK
 from warren.metadata.permissions import CONFIGURE, READ, WRITE
 from warren.metadata.policies import EffectiveSettings
 from warren.metadata.recent import NO_STORE
@@ -206,8 +207,7 @@ class VhostHandle:
         if facts.copies:
             keys = routing_keys(route.routing_key, headers)
             if route.bounded:
-                for key in keys:
-                    self._check_topic(WRITE, route.exchange, key)
+                self._check_keys(route.exchange, keys)
         router = self._router
         before = router.steps
         if router.keeps(route.exchange):
@@ -221,6 +221,25 @@ class VhostHandle:
         result.queues = self._named(names)
         check_targets(facts, result.queues, self._tables)
         return result
+
+    def _check_keys(self, exchange: str, keys: list[str]) -> None:
+        """Refuse routing keys of a topic exchange that the user may not publish with.
+
+        Raises:
+            Refusal: `ACCESS_REFUSED`; or `PRECONDITION_FAILED`, it takes too much to find out.
+        """
+        before = WORK.steps
+        try:
+            for key in dict.fromkeys(keys):
+                self._check_topic(WRITE, exchange, key)
+                if WORK.steps - before > ROUTE_STEPS_MAX:
+                    raise Refusal(
+                        PRECONDITION_FAILED,
+                        f"topic permissions of the message take more than {ROUTE_STEPS_MAX} steps: "
+                        "use fewer CC and BCC keys, or patterns with fewer repetitions",
+                    )
+        finally:
+            self._host.budget.spent += WORK.steps - before + len(keys)
 
     def _searched(self, before: i64) -> None:
         """Have the turn pay for a search, before which all had taken so many steps.
@@ -248,7 +267,7 @@ class VhostHandle:
             if facts.life_ms < 0:
                 facts.life_ms = parse_life(readable(facts.expiration))
         if route.bounded:
-            self._check_topic(WRITE, route.exchange, route.routing_key)
+            self._check_keys(route.exchange, [route.routing_key])
         if facts.has_user_id and facts.user_id != self._user_bytes and not self._impersonates:
             claimed = readable(facts.user_id)
             raise Refusal(
@@ -832,6 +851,8 @@ class VhostHandle:
         )
         if command is not None:
             check_version(self._tables, command)
+            # The client's turn pays for what policies say. It is remembered until the queue begins.
+            EffectiveSettings(self._tables.vhosts[self.name], command.name, command.kind)
             command.group_id = self._host.new_group()
             self._host.place(command)
         return command

@@ -67,6 +67,33 @@ class HttpRequest:
             raise bad_request("not_json")
         return value
 
+    def texts_and(self, bytes_max: int, texts: tuple[str, ...], *others: str) -> dict[str, Any]:
+        """What a large JSON object says of some keys; nothing else of it is decoded.
+
+        Args:
+            bytes_max: How long what the others say may be, as JSON.
+            texts: Keys whose texts may be as long as the body. Of what is no text, None is said.
+
+        Raises:
+            Problem: It is no JSON, or no object, or one of the others is too long.
+        """
+        try:
+            parts = msgspec.json.decode(self.body or b"{}", type=dict[str, msgspec.Raw])
+            said: dict[str, Any] = {}
+            for key in (*texts, *others):
+                if key not in parts:
+                    continue
+                part = bytes(parts[key])
+                if key in texts and not part.startswith(b'"'):
+                    said[key] = None
+                    continue
+                if key in others and len(part) > bytes_max:
+                    raise bad_request(f"{key}: JSON of at most {bytes_max} bytes, not {len(part)}")
+                said[key] = msgspec.json.decode(part)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise bad_request("not_json") from None
+        return said
+
     def permit(self, operation: Operation[..., Any]) -> None:
         """Refuse a caller who may not have an operation, before anything is said of what it is on.
 

@@ -18,6 +18,8 @@ Row = TypeVar("Row")
 
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 500
+LISTED_STEPS_MAX: Final = 262_144
+"""Steps that matching names may take where a list is looked through in one go: some 30 ms."""
 PART_ROWS: Final = 64
 """Rows of a long list that are shown at a time: some tenths of a millisecond."""
 
@@ -31,8 +33,11 @@ class Page:
         name: What names have to have in them, as a text or as a regular expression.
     """
 
-    def __init__(self, asked: HttpRequest) -> None:
+    def __init__(self, asked: HttpRequest, steps_max: int = 0) -> None:
         """Read what a query says.
+
+        Args:
+            steps_max: What matching names may take; 0 for as much as a request may.
 
         Raises:
             Problem: It cannot be.
@@ -52,10 +57,14 @@ class Page:
                 )
             )
         self.name = query.get("name", "") if self.number else ""
-        self._filter = name_filter(self.name, asked.truth("use_regex"))
+        self._filter = name_filter(self.name, asked.truth("use_regex"), steps_max)
 
     def wants(self, name: str) -> bool:
-        """Whether a row of this name is to be in the list."""
+        """Whether a row of this name is to be in the list.
+
+        Raises:
+            Refusal: It takes too much to find out.
+        """
         return self._filter is None or self._filter(name)
 
     def chosen(self, asked: HttpRequest) -> dict[str, Any]:
@@ -121,7 +130,7 @@ def listed(asked: HttpRequest, rows: list[dict[str, Any]]) -> Any:
     Raises:
         Problem: It wants what cannot be.
     """
-    page = Page(asked)
+    page = Page(asked, LISTED_STEPS_MAX)
     found = [row for row in rows if page.wants(str(row.get("name", "")))] if page.name else rows
     found = ordered(asked, found)
     shown = page.cut(found)

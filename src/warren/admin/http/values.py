@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from warren.admin.http.errors import bad_request
 from warren.limits import SHORTSTR_BYTES_MAX
+
+VALUES_MAX: Final = 32_768
+"""Values of one table, those within others counted: some tens of milliseconds. No client can send
+many more, for a table is in one frame."""
 
 
 def as_boolean(document: dict[str, Any], key: str) -> bool:
@@ -61,23 +65,32 @@ def check_name(what: str, name: str) -> None:
         )
 
 
-def check_table(value: Any, depth: int = 0) -> None:
-    """Refuse what a field table cannot hold.
+def check_table(value: Any) -> None:
+    """Refuse what a field table cannot hold, or what is too much for one.
 
     Raises:
         Problem: It has such a thing.
     """
+    _check(value, 0, VALUES_MAX)
+
+
+def _check(value: Any, depth: int, left: int) -> int:
+    """Check one value; how many more there may be."""
+    if left <= 0:
+        raise bad_request(f"arguments have at most {VALUES_MAX} values")
+    left -= 1
     if depth > 16:
         raise bad_request("arguments are nested too deeply")
     if isinstance(value, dict):
         for name, item in value.items():
             if len(name.encode("utf-8", "surrogateescape")) > SHORTSTR_BYTES_MAX:
                 raise bad_request("names of arguments have at most 255 bytes")
-            check_table(item, depth + 1)
+            left = _check(item, depth + 1, left)
     elif isinstance(value, list):
         for item in value:
-            check_table(item, depth + 1)
+            left = _check(item, depth + 1, left)
     elif value is None:
         raise bad_request("null_not_allowed")
     elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
         raise bad_request("numbers of arguments have at most 64 bits")
+    return left

@@ -21,7 +21,9 @@ from warren.admin.service.metrics import scrapes
 from warren.admin.service.metrics.gathering import Wanted
 from warren.admin.service.metrics.samples import Series
 from warren.admin.service.service import AdminService
-from warren.metadata.patterns import Pattern, PatternError
+from warren.admin.service.sought import SoughtPattern
+from warren.errors import Refusal
+from warren.metadata.patterns import PatternError
 
 log = logging.getLogger("warren")
 
@@ -121,7 +123,10 @@ class MetricsApplication:
         # One reads at a time, so that clients of the broker wait for one slice, and not for some.
         async with self._reading:
             if registry == DETAILED:
-                series = await scrapes.detailed(self._service, asked, wanted)
+                try:
+                    series = await scrapes.detailed(self._service, asked, wanted)
+                except Refusal as refusal:
+                    raise Refused(400, f"Invalid 'queue' regex: {refusal.text}") from None
             else:
                 series = await self._readers[registry](self._service)
         endpoint = self._default if registry == DEFAULT else registry
@@ -185,7 +190,7 @@ def asked_of(query: bytes, service: AdminService) -> tuple[list[str], Wanted]:
         if len(patterns[0]) > PATTERN_CHARACTERS_MAX:
             raise Refused(400, "'queue' regex too long")
         try:
-            wanted = wanted._replace(queues=Pattern(patterns[0]).found_in)
+            wanted = wanted._replace(queues=SoughtPattern(patterns[0]).found_in)
         except PatternError as error:
             raise Refused(400, f"Invalid 'queue' regex: {error}") from None
     return [value for name, value in fields if name == "family"], wanted

@@ -13,11 +13,11 @@ import msgspec
 from warren.admin.service.caller import MANAGEMENT, Caller
 from warren.admin.service.everywhere import ask_all, others
 from warren.admin.service.inquiries import leaders_of
-from warren.admin.service.members import pattern
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import Health, Status
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
+from warren.admin.service.sought import pattern
 from warren.admin.service.status import status_of
 from warren.errors import NOT_FOUND, Refusal
 from warren.metadata.access_checks import check_vhost

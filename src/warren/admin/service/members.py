@@ -14,12 +14,12 @@ from warren.admin.service.operation import operation
 from warren.admin.service.rows import MemberChange, Membership, MemberState
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
+from warren.admin.service.sought import pattern
 from warren.errors import PRECONDITION_FAILED, TIMED_OUT, Refusal
 from warren.metadata import member_checks
 from warren.metadata.commands import SetMembers
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.member_checks import check_node, quorum_queue, voters
-from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.spread import Spread
 from warren.metadata.tables import QueueRecord
 
@@ -229,25 +229,13 @@ async def matching(
     """The quorum queues whose names and vhosts match.
 
     Raises:
-        Refusal: A pattern is no regular expression.
+        Refusal: A pattern is no regular expression, or takes too much.
     """
     vhosts, names = pattern(vhost_pattern), pattern(queue_pattern)
     return await Slices().those(
         service.members.queues(),
         lambda queue: vhosts.found_in(queue.vhost) and names.found_in(queue.name),
     )
-
-
-def pattern(text: str) -> Pattern:
-    """A pattern for names, which may match anywhere in them.
-
-    Raises:
-        Refusal: It is no regular expression.
-    """
-    try:
-        return Pattern(text)
-    except PatternError as error:
-        raise Refusal(PRECONDITION_FAILED, f"'{text}' is no regular expression: {error}") from None
 
 
 def holders(queue: QueueRecord, votes: bool) -> list[str]:

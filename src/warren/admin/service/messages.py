@@ -25,9 +25,10 @@ from warren.errors import (
     BrokerError,
     Refusal,
 )
+from warren.limits import PROPERTIES_BYTES_MAX
 from warren.message.envelope import Envelope, NewMessage, redelivery_headers
 from warren.message.facts import MessageFacts
-from warren.message.flavours import AMQP091, made
+from warren.message.flavours import AMQP091, content_bytes, made
 from warren.message.properties import MessageProperties
 from warren.metadata.plain_tables import as_table, plain
 from warren.protocols.broker import ALARM_MEMORY, ELSEWHERE_SHIFT
@@ -310,6 +311,13 @@ class PuttingIn:
             record = made(message, handle.notes_keys())
         except BrokerError as error:
             raise Refusal(PRECONDITION_FAILED, str(error)) from None
+        size = content_bytes(AMQP091, record, 0, True) - len(body)
+        if size > PROPERTIES_BYTES_MAX:
+            raise Refusal(
+                PRECONDITION_FAILED,
+                f"the properties of a message have at most {PROPERTIES_BYTES_MAX} bytes, these "
+                f"have {size}: put what is large into the body",
+            )
         told = asyncio.Event()
         run = PublishRun(Confirmed(told.set), 0, 1, len(route.queues))
 

@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from warren.metadata.patterns import NESTING_MAX, Pattern, PatternError
+from warren.admin.service.sought import SoughtPattern
+from warren.metadata.pattern_steps import NESTING_MAX
+from warren.metadata.patterns import PatternError
 
 FLAGS: Final = re.compile(r"\(\?([imsx]*(?:-[imsx]+)?)\)")
 NAMED: Final = re.compile(r"\(\?<(?=[A-Za-z_])")
@@ -21,18 +23,19 @@ QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|$)", re.DOTALL)
 ESCAPED: Final = re.compile(r"\\.", re.DOTALL)
 
 
-def name_filter(name: str, use_regex: bool) -> Callable[[str], bool] | None:
+def name_filter(name: str, use_regex: bool, steps_max: int = 0) -> Callable[[str], bool] | None:
     """What tells whether a list is to have a name; None where it is to have all.
 
     Args:
         use_regex: Whether `name` is a regular expression. One that is none fits no name, as
-            RabbitMQ has it.
+            RabbitMQ has it. One that takes too much is refused when it is asked.
+        steps_max: What all looks of a request may take; see `SoughtPattern`.
     """
     if not name:
         return None
     if use_regex:
         try:
-            return Pattern(f"(?i:{as_python_filter(name)})").found_in
+            return SoughtPattern(f"(?i:{as_python_filter(name)})", steps_max, name).found_in
         except PatternError:
             return nothing
     part = name.lower()

@@ -14,6 +14,8 @@ from warren.admin.ui.names import unpacked
 from warren.admin.ui.wrong import Wrong
 
 FIELDS_MAX: Final = 2_000
+LIST_CHARACTERS_MAX: Final = 262_144
+"""Of a list as JSON: no table holds more."""
 AT_ONCE_BYTES: Final = 65_536
 """Larger forms are read on a thread."""
 STRING, NUMBER, BOOLEAN, LIST = "string", "number", "boolean", "list"
@@ -115,6 +117,8 @@ def typed_value(row: TypedRow) -> Any:
 def _list(key: str, text: str) -> list[Any]:
     if not text.startswith("["):
         return [item.strip() for item in text.split(",") if item.strip()]
+    if len(text) > LIST_CHARACTERS_MAX:
+        raise Wrong(400, f"{key}: a list has at most {LIST_CHARACTERS_MAX} characters.")
     try:
         value = msgspec.json.decode(text.encode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError) as error:

@@ -19,6 +19,7 @@ from warren.limits import FRAME_OVERHEAD_BYTES, METHOD_STEPS, TOPOLOGY_STEPS
 from warren.message.amqp091.record import content_at
 from warren.message.amqp091.scan import PropertyScan
 from warren.message.flavours import AMQP091
+from warren.metadata.patterns import WORK
 from warren.pending import PendingRequest, Result
 from warren.protocols.amqp091 import methods, tables
 from warren.protocols.amqp091.consuming import ConsumerLink, LinkOwner, MessageFrames
@@ -310,7 +311,9 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             return
         method = spec.decode_method(data, at, end)
         changes = key >> 16 == EXCHANGE_CLASS or key >> 16 == QUEUE_CLASS
-        self.connection.broker.budget.spent += TOPOLOGY_STEPS if changes else METHOD_STEPS
+        budget = self.connection.broker.budget
+        budget.spent += TOPOLOGY_STEPS if changes else METHOD_STEPS
+        before = WORK.steps
         try:
             if self.vhost.removing() and methods.waits_for_removal(self, method):
                 # Its queue is about to go; what is asked now has to find it gone.
@@ -327,6 +330,8 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             error.class_id = method.CLASS_ID
             error.method_id = method.METHOD_ID
             raise
+        finally:
+            budget.spent += WORK.steps - before
 
     def acks(self, data: bytes, at: i64, end: i64) -> i64:
         """Handle the `basic.ack` frame at `at` and those that follow directly; returns the end.

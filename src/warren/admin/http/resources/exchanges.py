@@ -26,6 +26,9 @@ DEFAULT_ALIAS = "amq.default"
 """What paths call the exchange that has no name."""
 PUBLISH_BYTES_MAX = 20_971_520
 """Of a request that publishes: the largest message by default, with room for its properties."""
+PROPERTIES_JSON_BYTES_MAX = 524_288
+"""Of a message's properties as JSON: to decode them takes some milliseconds. What they become has
+to fit into one frame of 131,072 bytes."""
 NUMBERS = ("delivery_mode", "priority", "timestamp")
 PERSISTENT = 2
 
@@ -255,7 +258,9 @@ async def unbind(asked: HttpRequest) -> HttpAnswer:
 
 async def publish(asked: HttpRequest) -> HttpAnswer:
     """Publish a message."""
-    document = asked.document()
+    document = asked.texts_and(
+        PROPERTIES_JSON_BYTES_MAX, ("payload",), "routing_key", "properties", "payload_encoding"
+    )
     key, given, payload, encoding = needed_to_publish(document)
     if not isinstance(payload, str):
         raise bad_request("payload_not_string")
