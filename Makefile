@@ -18,7 +18,8 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run cluster build wheel test test-pure test-compiled test-package test-process \
-	test-spark lint format rules bench long long-spark sim demo oracle oracle-random oracle-http clean
+	test-spark lint format rules bench long long-spark fuzz sim demo oracle oracle-random \
+	oracle-http clean
 
 help:
 	@echo 'make run     build, then run a broker on port $(PORT) with its data in ./$(DATA)'
@@ -31,6 +32,7 @@ help:
 	@echo 'make rules   which rules of docs/rules.md have a passing test'
 	@echo 'make long    look for faults with new, printed seeds for FOR seconds (3600)'
 	@echo 'make long-spark  RUNS (100) of queues into tables on real Spark, with a fault in each'
+	@echo 'make fuzz    fuzz frames and HTTP, SECONDS each (60), NODES (1 or 3), SEED, ONLY='
 	@echo 'make sim     run the simulator over SEEDS seeds (1000), of one node and of clusters'
 	@echo 'make bench   measure Warren beside RabbitMQ (ONLY=regex SECS=10 REPS=3 NODES=3)'
 	@echo 'make demo    real orders through a queue into Spark, none lost or doubled'
@@ -110,6 +112,13 @@ long-spark:
 	@tools/prepare spark
 	WARREN_SPARK_RUNS=$(or $(RUNS),100) WARREN_SPARK_SEED=$(or $(FIRST),0) \
 		.venv/bin/python -m pytest -q -s --timeout=36000 tests/spark/test_runs.py
+
+# ONLY=frames or ONLY=http runs one of them.
+fuzz:
+	@tools/prepare pieces
+	@for fuzzer in $(or $(ONLY),frames http); do \
+		.venv/bin/python -m tests.fuzz $$fuzzer --tls --seconds $(or $(SECONDS),60) \
+			--nodes $(or $(NODES),1) $(if $(SEED),--seed $(SEED)) || exit 1; done
 
 sim:
 	@tools/prepare build
