@@ -67,7 +67,7 @@ def size(low: int, high: int) -> Callable[[str], int]:
     """A parser of sizes in bytes, with or without a unit."""
 
     def parse(text: str) -> int:
-        match = re.fullmatch(r"([0-9]+)\s*([A-Za-z]*)", text)
+        match = re.fullmatch(r"\+?([0-9]+)\s*([A-Za-z]*)", text)
         if match and match[2].lower() in UNITS:
             found = int(match[1]) * UNITS[match[2].lower()]
             if low <= found <= high:
