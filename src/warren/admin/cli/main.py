@@ -11,15 +11,18 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from warren import __version__
+from warren.admin.cli.output import while_read
 from warren.admin.cli.words import INTERRUPTED, Parser, Shared, checked, examples, wrapped
 from warren.config import config
 from warren.config.building import build, check_clients, check_cluster, check_web
 from warren.config.reading import Entry, Source, parse_lines, read_file
 from warren.errors import ConfigError
 
+EXIT_DONE = 0
 EXIT_USAGE = 2
 
 EXAMPLES = examples(
@@ -396,16 +399,19 @@ def main(serve: Serve, arguments: Sequence[str] | None = None) -> int:
         serve: Runs a broker.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
-    words = parser(serves=given[:1] == [SERVER]).parse_args(given)
+    parsed = partial(parser(serves=given[:1] == [SERVER]).parse_args, given)
+    words = while_read(parsed, None)
+    if words is None:
+        return EXIT_DONE
     if words.command != SERVER:
         run: Run = words.run
         try:
-            return run(words)
+            return while_read(partial(run, words), EXIT_DONE)
         except KeyboardInterrupt:
             print("warren: ended", file=sys.stderr)
             return INTERRUPTED
     if words.check:
-        return check(words)
+        return while_read(partial(check, words), EXIT_DONE)
     try:
         settings = server_config(words)
     except ConfigError as error:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import os
 import sys
 from collections.abc import Sequence
 from typing import Final
 
+from warren.admin.cli.output import while_read
 from warren.admin.cli.tools import (
     absent,
     certificates,
@@ -122,13 +122,9 @@ def rabbitmq_streams() -> int:
 def main(tool: str, argv: Sequence[str]) -> int:
     """Run a tool; returns the exit code."""
     try:
-        return _run(tool, read(list(argv), tool))
+        return while_read(lambda: _run(tool, read(list(argv), tool)), DONE)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Who read it has gone, and wants no more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
 
 
 def _run(tool: str, found: ReadWords) -> int:
