@@ -13,6 +13,7 @@ from tests.node.pair import Pair
 from warren.admin.service import definitions as service
 from warren.admin.service.caller import LOCAL
 from warren.admin.service.rows import Imported
+from warren.admin.service.vhosts import list_vhosts
 from warren.errors import PRECONDITION_FAILED, Refusal
 
 OF_RABBITMQ: dict[str, Any] = {
@@ -630,3 +631,17 @@ def test_an_export_has_what_can_be_made_again(pair: Pair) -> None:
     imported(pair, {"vhosts": [{"name": "w"}]})
     assert imported(pair, found, "w").skipped == []
     assert exported(pair, "w") == found
+
+
+@pytest.mark.parametrize("of_the_node", ["", "quorum"])
+def test_vhosts_say_which_type_their_queues_have(pair: Pair, of_the_node: str) -> None:
+    """Where they have none of their own, it is the node's (`default_queue_type`)."""
+    admin = service_of(pair)
+    pair.a.node.settings.default_queue_type = of_the_node
+    imported(pair, {"vhosts": [{"name": "v", "metadata": {"default_queue_type": "classic"}}]})
+
+    async def ask() -> dict[str, str]:
+        rows = await list_vhosts(admin, LOCAL)
+        return {row.name: row.default_queue_type for row in rows}
+
+    assert answered(pair, ask) == {"/": of_the_node or "classic", "v": "classic"}

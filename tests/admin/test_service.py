@@ -390,7 +390,11 @@ def test_an_administrator_may_do_everything_without_a_socket(
     (new,) = [row for row in given["list_users"] if row.user != "guest"]
     assert (new.user, new.tags) == ("new", ["monitoring"])
     (made,) = [row for row in given["list_vhosts"] if row.name != "/"]
-    assert (made.description, made.tags, made.default_queue_type) == ("for tests", ["t"], "")
+    assert (made.description, made.tags, made.default_queue_type) == (
+        "for tests",
+        ["t"],
+        "classic",
+    )
     patterns = {"configure": "^c", "write": "^w", "read": "^r"}
     topics = {"exchange": "amq.topic", "write": "^w", "read": "^r"}
     for name, row in (

@@ -22,6 +22,7 @@ from tests.support.broker import Broker, free_port
 from tests.support.patience import patient
 from warren.admin.http import listener
 from warren.admin.http.asked import BODY_BYTES_MAX
+from warren.server.listeners import url_of
 from warren.server.listening import open_sockets
 
 CHUNKED = b"transfer-encoding: chunked\r\n\r\n"
@@ -466,3 +467,23 @@ def test_what_waits_to_be_looked_at_is_bounded() -> None:
         connection.connection_lost(None)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("host", "encrypted", "url"),
+    [
+        ("", False, "http://localhost:15672/"),
+        ("0.0.0.0", False, "http://localhost:15672/"),
+        ("::", True, "https://localhost:15672/"),
+        ("192.0.2.1", False, "http://192.0.2.1:15672/"),
+        ("2001:db8::1", True, "https://[2001:db8::1]:15672/"),
+    ],
+)
+def test_the_web_ui_has_an_address_for_browsers(host: str, encrypted: bool, url: str) -> None:
+    assert url_of(host, 15672, encrypted) == url
+
+
+def test_the_log_says_where_the_web_ui_is(make_http: Callable[[], Broker]) -> None:
+    broker = make_http()
+    broker.start()
+    assert f"the web UI is at http://{broker.host}:{broker.management}/" in broker.log_text()

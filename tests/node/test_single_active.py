@@ -27,6 +27,21 @@ def consume(client: Client, tag: str, priority: int = 0, exclusive: bool = False
     return client.call(spec.BasicConsume(0, NAME, tag, False, False, exclusive, False, arguments))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_operators_are_told_of_all_consumers(kind: str) -> None:
+    """Those that wait, too. Clients are told of the active one alone where RabbitMQ does so."""
+    pair = Pair()
+    first, second = pair.a.client(), pair.a.client()
+    declare(first, kind)
+    for client in (first, second):
+        consume(client, "c")
+    pair.settle(5)
+    assert int(pair.a.queue(NAME).counts().consumers) == 2
+    declared = declare(second, kind)
+    assert isinstance(declared, spec.QueueDeclareOk)
+    assert int(declared.consumer_count) == (1 if kind == "quorum" else 2)
+
+
 def cancel(client: Client, tag: str) -> None:
     assert isinstance(client.call(spec.BasicCancel(tag, False)), spec.BasicCancelOk)
 

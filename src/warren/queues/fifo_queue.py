@@ -356,7 +356,7 @@ class FifoQueue(GatheringQueue):
         counts = Counts(
             self.ready_count(),
             self.fifo.held_count(),
-            self.consumer_count(),
+            self._attached_count(),
             dead,
             delayed,
             self.fifo.sizes.bytes,
@@ -364,6 +364,10 @@ class FifoQueue(GatheringQueue):
         )
         self._tell_apart(counts)
         return counts
+
+    def _attached_count(self) -> i64:
+        """Consumers, those that wait for their turn at being active among them."""
+        return self.consumer_count()
 
     def _tell_apart(self, counts: Counts) -> None:
         """Count what survives a restart, and what is in memory: here it is all, and nothing."""

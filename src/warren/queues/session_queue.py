@@ -137,11 +137,16 @@ class SessionQueue(TableQueue):
     def consumer_count(self) -> i64:
         """Consumers in the machine, but for those that wait until they are the active one.
 
-        One that was cancelled counts until it has settled all.
+        One that was cancelled counts until it has settled all. Clients are told so, as RabbitMQ
+        tells them of quorum queues; operators are told of all.
         """
         single = self.fifo.single
         waiting = 0 if single is None else single.count_waiting(self.fifo.consumers)
         return len(self.fifo.consumers) - waiting
+
+    def _attached_count(self) -> i64:
+        """Consumers in the machine, whether they are served or wait."""
+        return len(self.fifo.consumers)
 
     def _has_consumers(self) -> bool:
         """Whether the machine knows of a consumer in this node's session."""

@@ -43,6 +43,13 @@ HTTP_PURPOSE = "HTTP API"
 METRICS_PURPOSE = "Prometheus metrics"
 
 
+def url_of(host: str, port: int, encrypted: bool) -> str:
+    """Where a browser on this machine finds what listens there."""
+    own = "localhost" if host in ("", "0.0.0.0", "::") else host
+    named = f"[{own}]" if ":" in own and not own.startswith("[") else own
+    return f"{'https' if encrypted else 'http'}://{named}:{port}/"
+
+
 class WebWords(NamedTuple):
     """How something that is listened for over HTTP is told of.
 
@@ -268,6 +275,7 @@ class Listeners:
                 log.info("metrics are answered on %s:%d%s", host, port, over)
             else:
                 log.info("the HTTP API answers on %s:%d%s", host, port, over)
+                log.info("the web UI is at %s", url_of(host, port, bool(over)))
 
     def rows(self, cluster_port: int) -> Iterator[Listener]:
         """What operators are told of each.

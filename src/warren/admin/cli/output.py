@@ -1,7 +1,7 @@
-"""What commands write, while whoever reads it may go: `warren queues list | head`.
+"""Standard output of commands, for readers that may go: `warren queues list | head`.
 
-A reader that goes ends the command, quietly: it has what it wanted. A write that fails so is told
-from all other errors, since commands catch those of their connections.
+A reader that goes ends the command quietly. Commands catch the errors of their connections, so a
+write without a reader raises an exception of its own.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ Result = TypeVar("Result")
 
 
 class ReaderGone(BaseException):
-    """Nobody reads what the command writes. No error: what catches errors is not to catch it."""
+    """The reader of the output has gone. This is no error, so handlers of errors pass it on."""
 
 
 class _Watched(io.FileIO):
     """The standard output of the process."""
 
     def write(self, data: Any) -> int:
-        """Write some of it.
+        """Write data to the descriptor; return the count of bytes written.
 
         Raises:
-            ReaderGone: Nobody reads it.
+            ReaderGone: The reader has gone.
         """
         try:
             return super().write(data)
@@ -35,12 +35,12 @@ class _Watched(io.FileIO):
 
 
 def while_read(run: Callable[[], Result], gone: Result) -> Result:
-    """Do something that writes, until it is done or nobody reads it; returns what comes of it.
+    """Call a function that writes, and end it when the reader of its output goes.
 
-    What goes elsewhere than to the process's own standard output is not watched.
+    Only the standard output of the process is watched.
 
     Args:
-        gone: What comes of it where the reader has gone.
+        gone: The result if the reader has gone.
     """
     plain = sys.stdout
     if plain is not sys.__stdout__:

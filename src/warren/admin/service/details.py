@@ -47,7 +47,7 @@ from warren.metadata.policies import (
     exchange_policy_of,
 )
 from warren.metadata.tables import ExchangeRecord, QueueRecord, UserRecord, VhostRecord
-from warren.queue_types import CONSUMER_TIMEOUT, DEFAULT, DELIVERY_LIMIT
+from warren.queue_types import CONSUMER_TIMEOUT, DELIVERY_LIMIT
 from warren.routing.bindings import Binding
 
 LED_SECONDS = 5.0
@@ -652,12 +652,11 @@ async def _vhosts(
 
 
 def _vhost(service: AdminService, tables: VhostRecord, figures: SharedFigures) -> VhostDetails:
-    settings = service.node.settings
     return VhostDetails(
         name=tables.name,
         description=tables.description,
         tags=list(tables.tags),
-        default_queue_type=tables.default_queue_type or settings.default_queue_type or DEFAULT.name,
+        default_queue_type=service.default_queue_type(tables),
         protected_from_deletion=tables.protected,
         tracing=service.node.vhosts.tracer_of(tables.name).on,
         nodes=list(service.members.running()),

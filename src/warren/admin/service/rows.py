@@ -461,9 +461,7 @@ class VhostRow(Row):
     name: Annotated[str, Meta(description="the vhost's name")]
     description: Annotated[str, Meta(description="what operators say of it")]
     tags: Annotated[list[str], Meta(description="the same in single words")]
-    default_queue_type: Annotated[
-        str, Meta(description="the type of queues declared without one; empty for the node's")
-    ]
+    default_queue_type: Annotated[str, Meta(description="the type of queues declared without one")]
     protected_from_deletion: Annotated[bool, Meta(description="whether it cannot be deleted")]
     tracing: Annotated[
         bool, Meta(description="whether messages are traced on the node that is asked")

@@ -16,10 +16,12 @@ from warren.errors import NO_MAJORITY, PRECONDITION_FAILED, TIMED_OUT, Refusal
 from warren.metadata.commands import Barrier, Command
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
+from warren.metadata.tables import VhostRecord
 from warren.metadata.version_checks import check_version
 from warren.node.cluster.queue_members import Majority, QueueMembers
 from warren.node.node import Node
 from warren.pending import PendingResult
+from warren.queue_types import DEFAULT
 from warren.queues.queue import Queue
 
 CHANGE_SECONDS = 20.0
@@ -95,6 +97,10 @@ class AdminService:
     def own_name(self) -> str:
         """The name of this node."""
         return self.node.settings.node_name
+
+    def default_queue_type(self, tables: VhostRecord) -> str:
+        """The type of queues that are declared without one in a vhost."""
+        return tables.default_queue_type or self.node.settings.default_queue_type or DEFAULT.name
 
     def check_majority(self) -> None:
         """Refuse what changes the tables while they cannot be changed.

@@ -128,7 +128,7 @@ async def list_vhosts(service: AdminService, caller: Caller) -> list[VhostRow]:
                     name=name,
                     description=tables.description,
                     tags=list(tables.tags),
-                    default_queue_type=tables.default_queue_type,
+                    default_queue_type=service.default_queue_type(tables),
                     protected_from_deletion=tables.protected,
                     tracing=service.node.vhosts.tracer_of(name).on,
                 )

@@ -28,7 +28,7 @@ from warren.admin.cli.tools.session import ToolSession
 from warren.admin.cli.tools.users import LISTING, as_text
 from warren.admin.service.rows import VhostLimitsRow, VhostRow
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED
-from warren.queue_types import CLASSIC, DEFAULT, QUORUM, STREAM, find_by_any_name
+from warren.queue_types import CLASSIC, QUORUM, STREAM, find_by_any_name
 
 COLUMNS: Final = (
     *("cluster_state", "default_queue_type", "description", "metadata", "name"),
@@ -141,7 +141,7 @@ def _list(session: ToolSession, words: Words) -> Output:
 
 
 def _cell(session: ToolSession, row: VhostRow, column: str) -> Any:
-    kind = row.default_queue_type or DEFAULT.name
+    kind = row.default_queue_type
     if column == "tags":
         return Atoms(row.tags)
     if column == "default_queue_type":
