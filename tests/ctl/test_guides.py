@@ -220,3 +220,13 @@ def test_a_data_directory_that_is_none_is_said(
         assert "Not a directory" in said("rabbitmqctl list_queues", 69)
         assert main(["status"]) == 2
     assert "Not a directory" in capsys.readouterr().err
+
+
+def test_a_limit_of_memory_is_in_force_when_the_command_returns(broker: Broker) -> None:
+    """As with RabbitMQ: scripts publish behind it, and count on being blocked, or on not being."""
+    check = ["rabbitmq-diagnostics", "check_local_alarms"]
+    for _ in range(5):
+        said("rabbitmqctl set_vm_memory_high_watermark absolute 1MB")
+        assert in_process(check, "")[0] == 69
+        said("rabbitmqctl set_vm_memory_high_watermark 0.9")
+        assert in_process(check, "")[0] == 0

@@ -555,6 +555,12 @@ class Node(Loop):
             and not (self.timers.any_before(until) or self._pulses.any_before(until))
         )
 
+    def weigh(self, memory_bytes: int) -> None:
+        """Raise or clear the alarm of memory by what this process uses."""
+        limit = self.settings.memory_limit_bytes
+        if limit:
+            self._alarms.set(ALARM_MEMORY, memory_bytes > limit)
+
     def tick(self, memory_bytes: int) -> None:
         """Mind time; called about once a second with the memory this process uses."""
         now = self.monotonic_ms()
@@ -562,9 +568,7 @@ class Node(Loop):
             for connection in list(self.connections.values()):
                 connection.excuse()
         self._ticked_ms = now
-        limit = self.settings.memory_limit_bytes
-        if limit:
-            self._alarms.set(ALARM_MEMORY, memory_bytes > limit)
+        self.weigh(memory_bytes)
         paging = self.settings.paging_limit_bytes()
         if paging and self.pages is not None and not self._alarms.own & ALARM_DISK:
             self.pages.tick(memory_bytes - paging)

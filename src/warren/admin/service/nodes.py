@@ -149,6 +149,10 @@ async def set_vm_memory_high_watermark(
         raise Refusal(PRECONDITION_FAILED, "The threshold should be a fraction between 0.0 and 1.0")
     # A limit of 0 would be none: publishers are to wait then.
     service.node.settings.memory_limit_bytes = max(limit, 1)
+    # The alarm is raised, or over, before the operator goes on, and not at the next tick.
+    used = service.host.state().memory_bytes
+    service.host.guarded(lambda: service.node.weigh(used))
+    service.host.after_event()
     return limit
 
 
