@@ -43,7 +43,7 @@ def while_read(run: Callable[[], Result], gone: Result) -> Result:
         gone: The result if the reader has gone.
     """
     plain = sys.stdout
-    if plain is not sys.__stdout__:
+    if plain is not sys.__stdout__ or plain is None:
         return run()
     plain.flush()
     watched = io.BufferedWriter(_Watched(plain.fileno(), "wb", closefd=False))
