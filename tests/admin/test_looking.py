@@ -23,11 +23,13 @@ from warren.admin.service.looking import (
     queue_here,
     search_messages,
 )
+from warren.admin.service.messages import get_messages
 from warren.admin.service.slices import Slices
 from warren.errors import EXHAUSTED, NOT_FOUND, Refusal
 from warren.vhost.peeking import Peek
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
+from warren.wire.amqp091.table import Table
 
 COUNT = 30
 
@@ -106,6 +108,28 @@ def test_what_came_back_says_so() -> None:
     assert [each.redelivered for each in before.messages] == [True, False, False]
     assert before.messages[0].acquired_count == before.messages[0].delivery_count == 1
     assert looked(pair) == before
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+def test_failures_before_a_death_count_once(kind: str) -> None:
+    """A quorum queue counts those of elsewhere among its own, a classic one does not."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.declare("q", kind=kind)
+    arguments: Table = {"x-queue-type": "quorum", "x-dead-letter-exchange": ""}
+    arguments["x-dead-letter-routing-key"] = "q"
+    client.call(spec.QueueDeclare(0, "dying", False, True, False, False, False, arguments))
+    publish(client, "dying", 1)
+    for tag, requeue in ((1, True), (2, True), (3, False)):
+        pair.until(lambda: pair.a.queue("dying").ready_count() == 1)
+        assert client.get("dying") is not None
+        client.send(spec.BasicReject(tag, requeue))
+    pair.until(lambda: pair.a.queue("q").ready_count() == 1)
+    assert [each.delivery_count for each in looked(pair).messages] == [3]
+    service = service_of(pair)
+    (taken,) = answered(pair, lambda: get_messages(service, LOCAL, vhost="/", queue="q"))
+    counted = (taken.properties.headers or {}).get("x-delivery-count")
+    assert counted == (3 if kind == "quorum" else None)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +232,7 @@ def test_what_has_left_meanwhile_is_not_waited_for(monkeypatch: pytest.MonkeyPat
         pair.until(lambda: not queue.has(PAGED - 1))
     queue.retry()
     pair.until(lambda: pair.a.executor.idle)
-    assert told == [True] and peek.message is None
+    assert told == [True] and peek.found is None
     assert looked(pair).messages == []
 
 

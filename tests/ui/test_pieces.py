@@ -14,7 +14,7 @@ from tests.support.patience import patient
 from warren.admin.service.caller import Caller
 from warren.admin.service.moving import Choice, Destination
 from warren.admin.ui import figures, known, sessions
-from warren.admin.ui.charts import Asking, Chart, ChartLine, ceiling, grown
+from warren.admin.ui.charts import Asking, Chart, ChartLine, ceiling, grown, sampled
 from warren.admin.ui.collected import CHARTS_MAX, Collected
 from warren.admin.ui.drawing import Drawing
 from warren.admin.ui.forms import FIELDS_MAX, SentForm, TypedRow, read_form, typed_row, typed_value
@@ -263,13 +263,30 @@ def test_figures_have_units() -> None:
 def test_charts_have_round_axes_and_end_now() -> None:
     assert (ceiling(0, "messages"), ceiling(205_000, "messages")) == (10, 300_000)
     assert ceiling(3 << 20, "bytes") == 3 << 20
-    chart = Chart(
-        "T", "messages", Asking("1m", 60, 5), [ChartLine("A", [0, 5, 10]), ChartLine("B", [])]
-    )
+    wanted = Asking("1m", 60, 5, 0.0)
+    chart = Chart("T", "messages", wanted, [ChartLine("A", [0, 5, 10]), ChartLine("B", [])])
     assert chart.levels == ["10", "5", "0"]
     assert chart.lines[0].path == "M500.0,160.0 550.0,80.0 600.0,0.0"
-    found = {"publish_details": {"samples": [{"sample": 25}, {"sample": 15}, {"sample": 20}]}}
-    assert grown(found, ("publish", "none"), 5) == [0, 2]
+    samples = [
+        {"sample": sample, "timestamp": moment * 1_000}
+        for sample, moment in ((25, 1_010), (15, 1_005), (20, 1_000))
+    ]
+    found = {"publish_details": {"samples": samples}}
+    assert grown(found, ("publish", "none"), wanted) == [0, 2]
+    # What is told of the time before a node there was is left out.
+    assert sampled(found, "publish", 1_004.9) == [15, 25]
+    assert grown(found, ("publish",), wanted._replace(since=1_001.0)) == [2]
+    assert grown(found, ("publish",), wanted._replace(since=1_006.0)) == []
+
+
+def test_charts_have_times_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: 86_400.0 * 365 + 3 * 3_600 + 62)
+    line = [ChartLine("A", [1, 2])]
+    chart = Chart("T", "byte rate", Asking("10m", 600, 5, 0.0), line)
+    assert chart.times == ["02:51 UTC", "02:56 UTC", "03:01 UTC"]
+    assert chart.lines[0].now == "2 B/s"
+    chart = Chart("T", "messages", Asking("24h", 86_400, 720, 0.0), line)
+    assert chart.times == ["31 Dec 03:00 UTC", "31 Dec 15:00 UTC", "01 Jan 03:00 UTC"]
 
 
 def test_samples_of_a_session_are_bounded() -> None:

@@ -19,6 +19,7 @@ from warren.queues.fifo.effects import Delivery, PollReply
 from warren.queues.links import Fetching
 from warren.queues.queue import Queue
 from warren.vhost.handle import VhostHandle
+from warren.vhost.peeking import uncounted_failures
 from warren.vhost.tracing import Redeliveries
 
 
@@ -128,7 +129,7 @@ class Taker(Fetching):
         start = batch.offset(position)
         end = start + batch.length(position)
         message = envelope_of(batch.flavour, batch.payload, start, end)
-        failed = message.failures()
+        failed = delivery.failed + uncounted_failures(batch, message)
         again = delivery.acquired + failed > 0
         queue.delivered += 1
         if again:
@@ -141,7 +142,6 @@ class Taker(Fetching):
             self._ids.append(int(delivery.mid))
             self.held += 1
         left = queue.ready_count()
-        failed += delivery.failed
         handle = self.handle
         if handle is not None and handle.tracer.on:
             size = int(end - start).to_bytes(4, "little")

@@ -7,6 +7,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.log.batch import Batch
+from warren.log.facts import FAILURES, facts_in
 from warren.message.envelope import Envelope
 from warren.message.flavours import envelope_of
 from warren.queues.fifo_queue import FifoQueue
@@ -17,12 +19,25 @@ READS_MAX: Final = 20
 
 
 @final
+class LyingMessage:
+    """A message where it lies.
+
+    Attributes:
+        message: Its record, which shares memory with the batch that it came in.
+        failures: Deliveries that failed where it died before, and that its queue does not count.
+    """
+
+    def __init__(self, message: Envelope, failures: i64) -> None:
+        self.message: Envelope = message
+        self.failures: i64 = failures
+
+
+@final
 class Peek(Fetching):
     """Waits for a message's body, which may have to be read.
 
     Attributes:
-        message: Its record, which shares memory with the batch that it came in; None before, and
-            where it has left the queue.
+        found: It; None before, and where it has left the queue.
     """
 
     def __init__(self, queue: FifoQueue, number: i64, told: Callable[[], None]) -> None:
@@ -30,9 +45,9 @@ class Peek(Fetching):
 
         Args:
             number: The message's.
-            told: Called when `message` is there, or is found nowhere.
+            told: Called when `found` is there, or is found nowhere.
         """
-        self.message: Envelope | None = None
+        self.found: LyingMessage | None = None
         self._queue: FifoQueue = queue
         self._number: i64 = number
         self._told: Callable[[], None] = told
@@ -43,8 +58,8 @@ class Peek(Fetching):
         """Look at the message if it is in memory, or have it read first."""
         if self._over:
             return
-        self.message = record_here(self._queue, self._number)
-        if self.message is None and not self._queue.deleted and self._queue.has(self._number):
+        self.found = record_here(self._queue, self._number)
+        if self.found is None and not self._queue.deleted and self._queue.has(self._number):
             self._reads += 1
             if self._reads <= READS_MAX:
                 self._queue.fetch(self._number, self)
@@ -57,8 +72,8 @@ class Peek(Fetching):
         self._over = True
 
 
-def record_here(queue: FifoQueue, number: i64) -> Envelope | None:
-    """A message's record, which shares memory with its batch; None if it is not in memory."""
+def record_here(queue: FifoQueue, number: i64) -> LyingMessage | None:
+    """A message as it lies in memory; None if it does not."""
     if queue.deleted or not queue.has(number):
         return None
     batch = queue.batch_of(number)
@@ -66,4 +81,11 @@ def record_here(queue: FifoQueue, number: i64) -> Envelope | None:
         return None
     position = number - batch.first
     start = batch.offset(position)
-    return envelope_of(batch.flavour, batch.payload, start, start + batch.length(position))
+    message = envelope_of(batch.flavour, batch.payload, start, start + batch.length(position))
+    return LyingMessage(message, uncounted_failures(batch, message))
+
+
+def uncounted_failures(batch: Batch, message: Envelope) -> i64:
+    """Deliveries of a message of a batch that failed where it died before, and that its queue does
+    not count among its own: it does where the facts of the batch say how many."""
+    return 0 if facts_in(batch.facts) & FAILURES else message.failures()

@@ -5,7 +5,7 @@ Source: `rabbit_mgmt_util` of RabbitMQ 4.3; management API guide, pagination.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from warren.admin.http.answers import HttpAnswer
@@ -138,10 +138,17 @@ def listed(asked: HttpRequest, rows: list[dict[str, Any]]) -> Any:
 
 
 async def listing(
-    asked: HttpRequest, rows: list[Row], shape: Callable[[Row], dict[str, Any]]
+    asked: HttpRequest,
+    rows: list[Row],
+    shape: Callable[[Row], dict[str, Any]],
+    page_of: Callable[[list[Row]], Awaitable[list[dict[str, Any]]]] | None = None,
 ) -> HttpAnswer:
     """The same of rows that are still to be shown, of which there may be many: in slices, and
     those alone that are wanted where nothing but the page says which.
+
+    Args:
+        page_of: Shows the rows of one page, with what is not needed to find them; None where
+            `shape` shows all.
 
     Raises:
         Problem: It wants what cannot be.
@@ -165,7 +172,8 @@ async def listing(
     wanted = page.cut(found)
     if not page.number and len(wanted) > PAGE_SIZE_MAX:
         return HttpAnswer(200, _in_parts(asked, wanted, shape))
-    shown = columns_of(asked, await slices.each(wanted, shape))
+    items = await (page_of(wanted) if page_of and page.number else slices.each(wanted, shape))
+    shown = columns_of(asked, items)
     return HttpAnswer(200, page.document(shown, len(found), len(rows)))
 
 

@@ -42,6 +42,7 @@ CHANNEL_COUNTERS: Final = (*PUBLISHED, *SERVED)
 """What is counted of a channel, in RabbitMQ's words: what it published, and what it got."""
 KEPT_MAX: Final = 500
 """Of so many samples are kept because they are asked for."""
+NAMES_MAX: Final = 20
 
 Key = tuple[ClientConnection, int]
 """A connection and the number of a channel; 0 for the connection itself."""
@@ -61,12 +62,18 @@ class ClientFigure(msgspec.Struct, kw_only=True):
         pid: What names it.
         counters, rates: In the order of `OCTETS`, or of a channel `CHANNEL_COUNTERS`.
         samples: The counters over time, for each span that was asked for.
+        client: What the connection's client calls itself; empty if it does not.
+        queues, exchanges: Those that a channel consumes from or got of, and published to: the first
+            `NAMES_MAX` of each.
     """
 
     pid: str
     counters: tuple[int, ...]
     rates: tuple[float, ...]
     samples: list[list[Values]] = []
+    client: str = ""
+    queues: list[str] = []
+    exchanges: list[str] = []
 
 
 def channel_values(facts: ChannelFacts) -> Values:
@@ -80,6 +87,13 @@ def channel_values(facts: ChannelFacts) -> Values:
         for place, count in enumerate(served_values(got.own)):
             served[place] += count
     return (*published, *served)
+
+
+def uses_of(facts: ChannelFacts) -> tuple[list[str], list[str]]:
+    """The queues that a channel consumes from or got of, and the exchanges that it published to."""
+    queues = dict.fromkeys(each.queue for each in facts.consumers[:NAMES_MAX])
+    queues.update(dict.fromkeys(each.name for each in facts.served[:NAMES_MAX]))
+    return list(queues)[:NAMES_MAX], [each.name for each in facts.published[:NAMES_MAX]]
 
 
 def published_values(counts: PublishedTraffic) -> Values:

@@ -25,6 +25,7 @@ from warren.admin.service.client_figures import (
     KEPT_MAX,
     ClientFigure,
     channel_values,
+    uses_of,
 )
 from warren.admin.service.client_order import ChannelPlace, channels_of, name_of
 from warren.admin.service.everywhere import ASK_SECONDS, ask_all, rows_everywhere
@@ -37,7 +38,7 @@ from warren.admin.service.slices import Slices
 from warren.errors import NOT_FOUND, Refusal
 from warren.metadata.plain_tables import plain
 from warren.protocols.client import ClientConnection
-from warren.protocols.facts import ChannelFacts, ConsumerFacts
+from warren.protocols.facts import ChannelFacts, ConnectionFacts, ConsumerFacts
 
 PART_ROWS = 500
 
@@ -306,8 +307,17 @@ async def own_figures(
             pid = f"{head}.{channel.number}>"
             if pid in wanted:
                 key, values = (connection, int(channel.number)), channel_values(channel)
-                found.append(figures.figure(pid, key, values, spans, now if keep else -1))
+                figure = figures.figure(pid, key, values, spans, now if keep else -1)
+                figure.client = calls_itself(facts)
+                figure.queues, figure.exchanges = uses_of(channel)
+                found.append(figure)
     return found
+
+
+def calls_itself(facts: ConnectionFacts) -> str:
+    """The name that a client gives its connection; empty if it gives none."""
+    given = facts.client_properties.get("connection_name")
+    return given if isinstance(given, str) else ""
 
 
 async def figures_of(

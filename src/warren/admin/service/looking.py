@@ -32,7 +32,7 @@ from warren.metadata.tables import QueueRecord
 from warren.queues.fifo.pieces import opened
 from warren.queues.fifo.runs import Run, as_run
 from warren.queues.fifo_queue import FifoQueue
-from warren.vhost.peeking import Peek, record_here
+from warren.vhost.peeking import LyingMessage, Peek, record_here
 
 LOOK_MAX: Final = 1_000
 """Messages of one answer."""
@@ -251,8 +251,8 @@ async def ready_runs(queue: FifoQueue, slices: Slices) -> AsyncIterator[tuple[in
             await slices.breathe()
 
 
-async def read_message(service: AdminService, queue: FifoQueue, number: int) -> Envelope | None:
-    """A message's record, read from disk if it has to be; None if it has left.
+async def read_message(service: AdminService, queue: FifoQueue, number: int) -> LyingMessage | None:
+    """A message, read from disk if it has to be; None if it has left.
 
     Raises:
         Refusal: It cannot be read now.
@@ -266,7 +266,7 @@ async def read_message(service: AdminService, queue: FifoQueue, number: int) -> 
         raise Refusal(TIMED_OUT, "the message cannot be read now: ask again") from None
     finally:
         look.end()
-    return look.message
+    return look.found
 
 
 class ReadyReader:
@@ -287,8 +287,8 @@ class ReadyReader:
         """What changes when messages leave or are handed out."""
         return int(self._queue.not_ready_count()), int(self._queue.delivered)
 
-    async def read(self, number: int) -> Envelope | None:
-        """A message's record; None if it has left or is lost.
+    async def read(self, number: int) -> LyingMessage | None:
+        """A message; None if it has left or is lost.
 
         Raises:
             Refusal: It cannot be read now.
@@ -317,10 +317,10 @@ async def is_ready(queue: FifoQueue, number: int, slices: Slices) -> bool:
 
 
 def seen(
-    queue: FifoQueue, message: Envelope, position: int, run: Run, number: int, body_bytes: int
+    queue: FifoQueue, lying: LyingMessage, position: int, run: Run, number: int, body_bytes: int
 ) -> SeenMessage:
     """A message as answers show it; what it was counted as is the run's."""
-    left = body_bytes
+    message, left = lying.message, body_bytes
     parts: list[bytes] = []
     size = 0
     for piece in message.body():
@@ -336,7 +336,7 @@ def seen(
         routing_key=message.routing_key(),
         redelivered=acquired > 0 or queue.is_doubted(number),
         acquired_count=acquired,
-        delivery_count=int(run.failed + message.failures()),
+        delivery_count=int(run.failed + lying.failures),
         properties=properties_of(message),
         body=b"".join(parts),
         body_bytes=size,
@@ -401,7 +401,7 @@ async def looked_at(
                 break
             if message is not None:
                 each = seen(found, message, first + offset, run, number, body_bytes)
-                size += int(message.size()) - each.body_bytes + len(each.body)
+                size += int(message.message.size()) - each.body_bytes + len(each.body)
                 messages.append(each)
             offset += 1
             await slices.breathe()
@@ -554,7 +554,7 @@ class Search:
         self._looked += 1
         self._left -= 1
         self._last = number
-        if message is not None and await self._wanted.fits(message, self._slices):
+        if message is not None and await self._wanted.fits(message.message, self._slices):
             shown = seen(self._queue, message, position, run, number, self._body_bytes)
             self._found.append(shown)
         await self._slices.breathe()

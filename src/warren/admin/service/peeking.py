@@ -85,10 +85,11 @@ async def looked_at(service: AdminService, table: TableQueue, run: Run) -> Peeke
     Raises:
         Refusal: It has left meanwhile, or cannot be read now.
     """
-    message = await read_message(service, table, int(run.first))
-    if message is None:
+    lying = await read_message(service, table, int(run.first))
+    if lying is None:
         raise Refusal(NOT_FOUND, NONE_THERE)
-    failed = int(run.failed + message.failures())
+    message = lying.message
+    failed = int(run.failed + lying.failures)
     properties = msgspec.structs.asdict(properties_of(message))
     given = {name: value for name, value in properties.items() if value is not None}
     return Peeked(

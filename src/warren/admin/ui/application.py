@@ -22,6 +22,7 @@ from warren.admin.service.caller import NotAuthorised
 from warren.admin.service.logins import log_in
 from warren.admin.service.service import AdminService
 from warren.admin.service.status import cluster_name
+from warren.admin.ui import columns
 from warren.admin.ui.asking import (
     SURE,
     TYPED,
@@ -132,6 +133,8 @@ class WebPages:
         if not caller.tags & MAY_MANAGE:
             await self.send_wrong(asked, Wrong(403, NO_TAG), scope, send)
             return
+        asked.columns = next(cookies(scope, columns.COOKIE), "")
+        asked.since = await self._others.since()
         scope["asked"] = asked
         for route in self._router.routes:
             match, found = route.matches(scope)
@@ -375,7 +378,8 @@ class PageEndpoint:
     async def _go_on(self, asked: PageRequest, moved: WentOn, scope: Scope, send: Send) -> None:
         if moved.text:
             asked.session.tell("done", moved.text)
-        await self._pages.redirect(moved.to, scope, send)
+        kept = [(b"set-cookie", moved.cookie.encode())] if moved.cookie else []
+        await self._pages.redirect(moved.to, scope, send, kept)
 
 
 def headers_of(scope: Scope) -> dict[str, str]:

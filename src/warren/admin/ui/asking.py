@@ -35,6 +35,8 @@ class PageRequest:
         moves: Moves of messages on this node.
         form: What was sent with it; empty where nothing was.
         error: What was wrong with that; empty if nothing was.
+        columns: What the browser's cookie says of columns of lists.
+        since: Of what time the oldest samples are, in seconds since 1970.
     """
 
     def __init__(
@@ -56,6 +58,8 @@ class PageRequest:
         self.moves = moves
         self.form = SentForm([])
         self.error = ""
+        self.columns = ""
+        self.since = 0.0
 
     def __getitem__(self, variable: str) -> str:
         return self.variables[variable]
@@ -165,11 +169,13 @@ class WentOn:
     Attributes:
         to: Its path.
         text: What that page says first; empty for nothing.
+        cookie: What the browser is to keep; empty for nothing.
     """
 
-    def __init__(self, to: str, text: str = "") -> None:
+    def __init__(self, to: str, text: str = "", cookie: str = "") -> None:
         self.to = to
         self.text = text
+        self.cookie = cookie
 
 
 class Download:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from typing import Any, Final, NamedTuple
 
 from warren.admin.ui import figures
@@ -20,7 +21,17 @@ RANGES: Final = {
 }
 """How far back a chart goes, and how far apart its samples are, in seconds."""
 DEFAULT_RANGE: Final = "10m"
-UNITS: Final = {"messages": figures.count, "rate": figures.rate, "bytes": figures.size}
+UNITS: Final = {
+    "messages": figures.count,
+    "rate": figures.rate,
+    "bytes": figures.size,
+    "byte rate": figures.size_rate,
+}
+IN_BYTES: Final = ("bytes", "byte rate")
+DAY_FROM_SECONDS: Final = 28_800
+"""From this age on times have their day."""
+SPARK_SECONDS, SPARK_STEP = 600, 30
+SPARK_WIDTH, SPARK_HEIGHT = 80, 20
 
 
 class ChartLine(NamedTuple):
@@ -49,11 +60,14 @@ class Asking(NamedTuple):
     Attributes:
         name: As the path's query has it.
         age, step: In seconds.
+        since: Of what time the oldest samples are that there can be, in seconds since 1970: those
+            that the API has of times before say nothing.
     """
 
     name: str
     age: int
     step: int
+    since: float
 
     @property
     def query(self) -> dict[str, str]:
@@ -83,11 +97,10 @@ class Chart:
         words = UNITS[unit]
         top = ceiling(max((max(line.values, default=0) for line in lines), default=0), unit)
         self.levels = [words(top), words(top / 2), words(0)]
-        self.times = [
-            f"{figures.duration(seconds)} ago",
-            f"{figures.duration(seconds / 2)} ago",
-            "now",
-        ]
+        last = time.time() // wanted.step * wanted.step
+        with_day = seconds >= DAY_FROM_SECONDS
+        moments = (last - seconds, last - seconds / 2, last)
+        self.times = [figures.clock(moment, with_day) for moment in moments]
         self.width, self.height = WIDTH, HEIGHT
         self.lines = [
             DrawnLine(line.name, _path(line.values, top, slots), words(line.values[-1]))
@@ -96,20 +109,24 @@ class Chart:
         ]
         self.unit = unit
         shown = {line.name: [round(value, 2) for value in line.values] for line in lines}
-        self.data = json.dumps({"seconds": seconds, "unit": unit, "slots": slots, "lines": shown})
+        self.data = json.dumps(
+            {"seconds": seconds, "unit": unit, "slots": slots, "last": last, "lines": shown}
+        )
         newest = ", ".join(f"{line.name} {line.now}" for line in self.lines)
         self.label = f"{title} of the last {figures.duration(seconds)}; now: {newest}"
 
 
-def _path(values: list[float], top: float, slots: int) -> str:
+def _path(
+    values: list[float], top: float, slots: int, width: int = WIDTH, height: int = HEIGHT
+) -> str:
     """A line that ends at the right; of fewer values than there are slots, it begins later."""
     if len(values) < 2:
         return ""
-    step = WIDTH / slots
+    step = width / slots
     last = len(values) - 1
     points = [
-        f"{max(WIDTH - (last - place) * step, 0):.1f},"
-        f"{HEIGHT - min(max(value, 0) / top, 1) * HEIGHT:.1f}"
+        f"{max(width - (last - place) * step, 0):.1f},"
+        f"{height - min(max(value, 0) / top, 1) * height:.1f}"
         for place, value in enumerate(values)
     ]
     return "M" + " ".join(points)
@@ -118,9 +135,9 @@ def _path(values: list[float], top: float, slots: int) -> str:
 def ceiling(value: float, unit: str) -> float:
     """The round number that an axis ends with."""
     if value <= 0:
-        return 1_024.0 if unit == "bytes" else 10.0
-    base = 1_024.0 if unit == "bytes" else 1.0
-    while unit == "bytes" and value / base >= 1_024:
+        return 1_024.0 if unit in IN_BYTES else 10.0
+    base = 1_024.0 if unit in IN_BYTES else 1.0
+    while unit in IN_BYTES and value / base >= 1_024:
         base *= 1_024
     scaled = value / base
     power = 10 ** math.floor(math.log10(scaled))
@@ -131,26 +148,38 @@ def ceiling(value: float, unit: str) -> float:
     raise AssertionError(value)
 
 
-def asking(query: dict[str, str]) -> Asking:
-    """What range a page is asked for."""
+def asking(query: dict[str, str], since: float) -> Asking:
+    """What range a page is asked for.
+
+    Args:
+        since: Of what time the oldest samples are, in seconds since 1970.
+    """
     name = query.get("range", "")
     if name not in RANGES:
         name = DEFAULT_RANGE
     age, step, _ = RANGES[name]
-    return Asking(name, age, step)
+    return Asking(name, age, step, since)
 
 
-def sampled(found: dict[str, Any], key: str) -> list[float]:
-    """The samples of one figure that an answer of the API has, oldest first."""
+def sampled(found: dict[str, Any], key: str, since: float) -> list[float]:
+    """The samples of one figure that an answer of the API has, oldest first.
+
+    Args:
+        since: Those of times before are left out.
+    """
     samples = found.get(f"{key}_details", {}).get("samples", [])
-    return [float(sample["sample"]) for sample in reversed(samples)]
+    return [
+        float(sample["sample"])
+        for sample in reversed(samples)
+        if sample["timestamp"] >= since * 1_000
+    ]
 
 
-def grown(found: dict[str, Any], keys: tuple[str, ...], step: int) -> list[float]:
+def grown(found: dict[str, Any], keys: tuple[str, ...], wanted: Asking) -> list[float]:
     """How fast some counters grew together from sample to sample, a second."""
-    columns = [column for key in keys if (column := sampled(found, key))]
+    columns = [column for key in keys if (column := sampled(found, key, wanted.since))]
     totals = [sum(row) for row in zip(*columns, strict=False)]
-    return [max(new - old, 0) / step for old, new in zip(totals, totals[1:], strict=False)]
+    return [max(new - old, 0) / wanted.step for old, new in zip(totals, totals[1:], strict=False)]
 
 
 LENGTH_LINES: Final = (
@@ -170,20 +199,82 @@ RATE_LINES: Final = (
 
 def lengths_chart(found: dict[str, Any], wanted: Asking) -> Chart:
     """How many messages there were."""
-    lines = [ChartLine(name, sampled(found, key)) for name, key in LENGTH_LINES]
+    lines = [ChartLine(name, sampled(found, key, wanted.since)) for name, key in LENGTH_LINES]
     return Chart("Queued messages", "messages", wanted, lines)
 
 
 def rates_chart(found: dict[str, Any], wanted: Asking) -> Chart:
     """How many messages went through."""
-    lines = [ChartLine(name, grown(found, keys, wanted.step)) for name, keys in RATE_LINES]
+    lines = [ChartLine(name, grown(found, keys, wanted)) for name, keys in RATE_LINES]
     return Chart("Message rates", "rate", wanted, [line for line in lines if line.values])
 
 
 def exchange_chart(found: dict[str, Any], wanted: Asking) -> Chart:
     """How many messages went through an exchange."""
     lines = [
-        ChartLine(name, grown(found, (key,), wanted.step))
+        ChartLine(name, grown(found, (key,), wanted))
         for name, key in (("Published in", "publish_in"), ("Published out", "publish_out"))
     ]
     return Chart("Message rates", "rate", wanted, lines)
+
+
+def octets_chart(found: dict[str, Any], wanted: Asking) -> Chart:
+    """How many bytes came of a client, and went to it."""
+    lines = [
+        ChartLine(name, grown(found, (key,), wanted))
+        for name, key in (("From client", "recv_oct"), ("To client", "send_oct"))
+    ]
+    return Chart("Data rates", "byte rate", wanted, lines)
+
+
+def node_charts(found: dict[str, Any], wanted: Asking) -> list[Chart]:
+    """How a node's process was doing."""
+    return [
+        Chart(title, unit, wanted, [ChartLine(line, sampled(found, key, wanted.since))])
+        for title, unit, line, key in (
+            ("Memory", "bytes", "In use", "mem_used"),
+            ("Disk", "bytes", "Free", "disk_free"),
+            ("File descriptors", "messages", "Open", "fd_used"),
+            ("Sockets", "messages", "Open", "sockets_used"),
+        )
+    ]
+
+
+class Spark(NamedTuple):
+    """A small line in a row of a list.
+
+    Attributes:
+        path: It; empty while there are not two samples.
+        label: What it shows, in words.
+    """
+
+    path: str
+    label: str
+
+
+def spark_query(kind: str) -> dict[str, str]:
+    """What a request of the API says of the samples of small lines."""
+    return {f"{kind}_age": str(SPARK_SECONDS), f"{kind}_incr": str(SPARK_STEP)}
+
+
+def spark(values: list[float], unit: str, what: str) -> Spark:
+    """The small line of some samples, as high as the highest of them."""
+    words = UNITS[unit]
+    if len(values) < 2:
+        return Spark("", f"{what}: not known yet")
+    top = max(*values, 1.0)
+    slots = SPARK_SECONDS // SPARK_STEP
+    label = f"{what} of the last 10 minutes: {words(min(values))} to {words(max(values))}"
+    return Spark(_path(values, top, slots, SPARK_WIDTH, SPARK_HEIGHT), label)
+
+
+def spark_of(row: dict[str, Any], key: str, since: float) -> Spark:
+    """The small line of how many messages a queue had."""
+    return spark(sampled(row, key, since), "messages", "Messages")
+
+
+def rate_spark(found: dict[str, Any], keys: tuple[str, ...], unit: str, since: float) -> Spark:
+    """The small line of how fast some counters grew together."""
+    wanted = Asking("", SPARK_SECONDS, SPARK_STEP, since)
+    what = "Bytes a second" if unit == "byte rate" else "Messages a second"
+    return spark(grown(found, keys, wanted), unit, what)

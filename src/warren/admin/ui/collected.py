@@ -45,7 +45,7 @@ def with_samples(
     samples = collected.add(chart, {name: found[name] for name in names})
     now = time.monotonic()
     steps = wanted.age // wanted.step
-    rows: list[dict[str, int]] = []
+    rows: list[tuple[float, dict[str, int]]] = []
     seen = list(samples)
     place = 0
     for step in range(steps, -1, -1):
@@ -53,10 +53,13 @@ def with_samples(
         while place + 1 < len(seen) and seen[place + 1][0] <= moment:
             place += 1
         if seen[place][0] <= moment:
-            rows.append(seen[place][1])
+            rows.append((time.time() - step * wanted.step, seen[place][1]))
     filled = dict(found)
     for name in names:
         filled[f"{name}_details"] = {
-            "samples": [{"sample": row.get(name, 0)} for row in reversed(rows)]
+            "samples": [
+                {"sample": row.get(name, 0), "timestamp": int(when * 1_000)}
+                for when, row in reversed(rows)
+            ]
         }
     return filled

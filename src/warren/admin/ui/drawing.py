@@ -35,6 +35,7 @@ class Drawing:
             count=figures.count,
             rate=figures.rate,
             size=figures.size,
+            size_rate=figures.size_rate,
             duration=figures.duration,
             moment=figures.moment,
             value=figures.value,

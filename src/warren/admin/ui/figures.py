@@ -37,6 +37,17 @@ def size(value: Any) -> str:
     return f"{amount:,.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:,.1f} {unit}"
 
 
+def size_rate(value: Any) -> str:
+    """So many bytes a second."""
+    return NOT_KNOWN if not isinstance(value, (int, float)) else f"{size(max(value, 0))}/s"
+
+
+def clock(seconds: float, with_day: bool = False) -> str:
+    """A time of day in UTC, of seconds since 1970; with its day where that is not plain."""
+    when = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return when.strftime("%d %b %H:%M" if with_day else "%H:%M") + " UTC"
+
+
 def duration(seconds: Any) -> str:
     """A time span in its two largest units."""
     if not isinstance(seconds, (int, float)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -13,6 +14,7 @@ from warren.admin.ui.wrong import Wrong
 
 PAGE_SIZE: Final = 50
 SIZES: Final = (25, 50, 100, 200)
+NO_SAMPLES: Final[Mapping[str, str]] = {}
 
 
 class ListPage:
@@ -35,7 +37,7 @@ class ListPage:
         self.sort, self.reverse = query.get("sort", ""), query.get("sort_reverse") == "true"
         self.name, self.use_regex = query.get("name", ""), query.get("use_regex") == "true"
         self.vhost = query.get("vhost", "")
-        self._path, self._query = asked.path, query
+        self._asked = asked
 
     @property
     def filtered(self) -> bool:
@@ -44,14 +46,16 @@ class ListPage:
 
     def link(self, **changed: object) -> str:
         """The same list, asked for in another way."""
-        query = {**self._query, **{name: str(value) for name, value in changed.items()}}
-        kept = {name: value for name, value in query.items() if value not in ("", "False")}
-        return f"{self._path}?{urlencode(kept, errors='surrogateescape')}"
+        return link_of(self._asked, **changed)
 
-    def sorted_by(self, key: str) -> str:
-        """The same list by one column, the other way round if it is by that one already."""
+    def sorted_by(self, key: str, highest: bool = False) -> str:
+        """The same list by one column, the other way round if it is by that one already.
+
+        Args:
+            highest: Whether the highest come first.
+        """
         if self.sort != key:
-            return self.link(sort=key, sort_reverse="", page="")
+            return self.link(sort=key, sort_reverse="true" if highest else "", page="")
         return self.link(sort=key, sort_reverse="" if self.reverse else "true", page="")
 
     def direction(self, key: str) -> str:
@@ -59,6 +63,13 @@ class ListPage:
         if self.sort != key:
             return ""
         return "descending" if self.reverse else "ascending"
+
+
+def link_of(asked: PageRequest, **changed: object) -> str:
+    """The page that is asked for, asked for in another way."""
+    query = {**asked.query, **{name: str(value) for name, value in changed.items()}}
+    kept = {name: value for name, value in query.items() if value not in ("", "False")}
+    return f"{asked.path}?{urlencode(kept, errors='surrogateescape')}"
 
 
 def list_query(asked: PageRequest, sort: str = "", reverse: bool = False) -> dict[str, str]:
@@ -77,14 +88,21 @@ def list_query(asked: PageRequest, sort: str = "", reverse: bool = False) -> dic
 
 
 async def listing(
-    asked: PageRequest, all_of: Handler, of_vhost: Handler | None = None, sort: str = ""
+    asked: PageRequest,
+    all_of: Handler,
+    of_vhost: Handler | None = None,
+    sort: str = "",
+    samples: Mapping[str, str] = NO_SAMPLES,
 ) -> ListPage:
     """A list that the API has, of all vhosts or of the one that is chosen.
+
+    Args:
+        samples: What the request says of samples that rows are to have.
 
     Raises:
         Wrong: The API refuses.
     """
-    query = list_query(asked, sort)
+    query = {**list_query(asked, sort), **samples}
     vhost = asked.query.get("vhost", "")
     handler = all_of if of_vhost is None or not vhost else of_vhost
     try:

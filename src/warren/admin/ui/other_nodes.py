@@ -1,4 +1,7 @@
-"""Where the pages of the cluster's other nodes are: for when this node does not answer any more."""
+"""What pages know of the cluster's other nodes: where their pages are, and since when they run.
+
+It is for when this node does not answer any more, and for charts, which begin with the first node.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +29,30 @@ class NodeAddress(NamedTuple):
 
 
 class OtherNodes:
-    """The pages of other nodes, as those nodes said last."""
+    """The other nodes, as they said last."""
 
     def __init__(self, service: AdminService) -> None:
         self._service = service
         self._known: dict[str, NodeAddress] = {}
+        self._begun: dict[str, float] = {}
         self._asking: asyncio.Task[None] | None = None
         self._asked = float("-inf")
 
     async def addresses(self) -> list[NodeAddress]:
-        """All that are known. Asks again in the background when that was long ago."""
+        """Where the pages of all are that are known."""
+        await self._look()
+        nodes = self._service.machine.nodes
+        return [address for name, address in sorted(self._known.items()) if name in nodes]
+
+    async def since(self) -> float:
+        """When the first node started of those that run, in seconds since 1970."""
+        await self._look()
+        up = set(others(self._service))
+        own = time.time() - self._service.host.state().uptime_seconds
+        return min(own, *(moment for name, moment in self._begun.items() if name in up), own)
+
+    async def _look(self) -> None:
+        """Ask again in the background if that was long ago."""
         now = time.monotonic()
         if self._asking is None and now - self._asked > FRESH_SECONDS:
             first = self._asked == float("-inf")
@@ -43,14 +60,13 @@ class OtherNodes:
             self._asking = asyncio.get_running_loop().create_task(self._ask())
             if first:
                 await asyncio.wait({self._asking}, timeout=FIRST_SECONDS)
-        nodes = self._service.machine.nodes
-        return [address for name, address in sorted(self._known.items()) if name in nodes]
 
     async def _ask(self) -> None:
         try:
             service = self._service
             answers = await ask_all(service, others(service), "status", {}, Status)
             for name, status in answers.by_node.items():
+                self._begun[name] = time.time() - status.uptime_seconds
                 record = service.machine.nodes.get(name)
                 base = "" if record is None else base_of(status.addresses, record.host)
                 if base:

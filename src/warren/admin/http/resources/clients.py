@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -29,6 +29,9 @@ NO_FIGURES: Mapping[str, ClientFigure] = {}
 NO_RATES = (0.0,) * len(OCTETS)
 
 Row = TypeVar("Row")
+Counted = TypeVar("Counted", ConnectionRow, ChannelRow)
+Shape = Callable[[Counted, Mapping[str, ClientFigure], Ranges], dict[str, Any]]
+"""Shows a row as the API does, with what was counted and the samples that were asked for."""
 
 
 async def whole(parts: AsyncIterator[list[Row]]) -> list[Row]:
@@ -76,6 +79,22 @@ async def _figures(
     return await clients.figures_of(asked.service, by_node, ranges.spans)
 
 
+async def _sorted(asked: HttpRequest, rows: list[Counted], shape: Shape[Counted]) -> HttpAnswer:
+    """A list in the order of any of its columns: samples are found for the page alone, unless it
+    is sorted by what they come to."""
+    ranges = Ranges(asked.query)
+    by_samples = ".avg" in asked.query.get("sort", "")
+    needed = ranges if by_samples or not Page(asked).number else NO_RANGES
+    figures = await _figures(asked, needed, rows)
+
+    async def page_of(wanted: list[Counted]) -> list[dict[str, Any]]:
+        sampled = await _figures(asked, ranges, wanted)
+        return await Slices().each(wanted, lambda row: shape(row, sampled, ranges))
+
+    further = page_of if needed is not ranges and ranges.spans else None
+    return await listing(asked, rows, lambda row: shape(row, figures, needed), further)
+
+
 async def _shown_connections(asked: HttpRequest, vhost: str = "", user: str = "") -> HttpAnswer:
     """The connections of a vhost, of a user, or all; a page by name looks at that page only."""
     ranges = Ranges(asked.query)
@@ -94,8 +113,7 @@ async def _shown_connections(asked: HttpRequest, vhost: str = "", user: str = ""
         for row in await _connections(asked)
         if row.vhost and vhost in ("", row.vhost) and user in ("", row.user)
     ]
-    figures = await _figures(asked, ranges, every)
-    return await listing(asked, every, lambda row: connection(row, figures, ranges))
+    return await _sorted(asked, every, connection)
 
 
 async def all_connections(asked: HttpRequest) -> HttpAnswer:
@@ -185,24 +203,32 @@ def channel(
     return fields
 
 
-async def _shown_channels(asked: HttpRequest, rows: list[ChannelRow]) -> HttpAnswer:
-    ranges = Ranges(asked.query)
-    figures = await _figures(asked, ranges, rows)
-    return await listing(asked, rows, lambda row: channel(row, figures, ranges))
+def named_channel(
+    row: ChannelRow, figures: Mapping[str, ClientFigure] = NO_FIGURES, ranges: Ranges = NO_RANGES
+) -> dict[str, Any]:
+    """The same with what it is for, which RabbitMQ's API does not say: for pages."""
+    found = figures.get(row.pid)
+    return channel(row, figures, ranges) | {
+        "client": found.client if found else "",
+        "queues": found.queues if found else [],
+        "exchanges": found.exchanges if found else [],
+    }
 
 
-async def _channels_of(asked: HttpRequest, vhost: str = "") -> HttpAnswer:
+async def _channels_of(
+    asked: HttpRequest, vhost: str = "", shape: Shape[ChannelRow] = channel
+) -> HttpAnswer:
     """The channels of a vhost, or all; a page by name looks at that page only."""
     page = Page(asked)
     if not page.number or asked.query.get("sort", "") not in ("", "name"):
-        return await _shown_channels(asked, await _channels(asked, vhost))
+        return await _sorted(asked, await _channels(asked, vhost), shape)
     ranges = Ranges(asked.query)
     found = await clients.channel_page(
         asked.service, asked.caller, vhost=vhost, **page.chosen(asked)
     )
     page.check(found.filtered)
     figures = await _figures(asked, ranges, found.items)
-    rows = await Slices().each(found.items, partial(channel, figures=figures, ranges=ranges))
+    rows = await Slices().each(found.items, lambda row: shape(row, figures, ranges))
     return ok(page.document(columns_of(asked, rows), found.filtered, found.total))
 
 
@@ -230,11 +256,23 @@ async def channels_of_vhost(asked: HttpRequest) -> HttpAnswer:
     return await _channels_of(asked, vhost)
 
 
+async def all_named_channels(asked: HttpRequest) -> HttpAnswer:
+    """All channels that the user may see, with what they are for."""
+    return await _channels_of(asked, shape=named_channel)
+
+
+async def named_channels_of_vhost(asked: HttpRequest) -> HttpAnswer:
+    """Those to one vhost, with what they are for."""
+    vhost = asked["vhost"]
+    await visible.visible_vhost(asked.service, asked.caller, vhost=vhost)
+    return await _channels_of(asked, vhost, named_channel)
+
+
 async def channels_of_connection(asked: HttpRequest) -> HttpAnswer:
     """Those of one connection."""
     pid = (await _connection(asked)).pid
     rows = [row for row in await _channels(asked) if row.connection == pid]
-    return await _shown_channels(asked, rows)
+    return await _sorted(asked, rows, channel)
 
 
 async def one_channel(asked: HttpRequest) -> HttpAnswer:

@@ -56,7 +56,7 @@ def variables(asked: PageRequest) -> dict[str, str]:
 
 async def show(asked: PageRequest) -> Shown:
     """One exchange."""
-    wanted = asking(asked.query)
+    wanted = asking(asked.query, asked.since)
     found: dict[str, Any] = await asked.api(exchanges.one_exchange, variables(asked), wanted.query)
     stats = found.get("message_stats")
     return Shown(

@@ -6,6 +6,7 @@ from typing import Any
 
 from warren.admin.http.resources import nodes, overview, quorum
 from warren.admin.ui.asking import PageRequest, Shown, WebPage, WentOn
+from warren.admin.ui.charts import RANGES, asking, node_charts
 from warren.admin.ui.lists import listed_rows
 
 
@@ -18,10 +19,18 @@ async def index(asked: PageRequest) -> Shown:
 
 async def show(asked: PageRequest) -> Shown:
     """One node: the figures of its process."""
-    found = await asked.api(nodes.one_node, {"node": asked["name"]})
+    wanted = asking(asked.query, asked.since)
+    found = await asked.api(nodes.one_node, {"node": asked["name"]}, wanted.query)
     shown = await asked.api(overview.show)
     listeners = [row for row in shown.get("listeners", []) if row["node"] == found["name"]]
-    return Shown("node.html", found=found, listeners=listeners)
+    return Shown(
+        "node.html",
+        found=found,
+        listeners=listeners,
+        charts=node_charts(found, wanted) if found["running"] else [],
+        ranges=RANGES,
+        wanted=wanted,
+    )
 
 
 async def rename(asked: PageRequest) -> WentOn:

@@ -10,7 +10,7 @@ from warren.admin.ui.collected import with_samples
 
 async def show(asked: PageRequest) -> Shown:
     """The overview."""
-    wanted = asking(asked.query)
+    wanted = asking(asked.query, asked.since)
     found = await asked.api(overview.show, query=wanted.query)
     rows = await asked.api(nodes.all_nodes, query=wanted.query) if asked.monitors else []
     lengths = with_samples(asked.session.collected, "lengths", found["queue_totals"], wanted)

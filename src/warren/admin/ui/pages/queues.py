@@ -7,8 +7,16 @@ from typing import Any
 from warren.admin.http.resources import exchanges, nodes, queues, quorum
 from warren.admin.ui import figures, known
 from warren.admin.ui.asking import PageRequest, Shown, WebPage, WentOn
-from warren.admin.ui.charts import RANGES, asking, lengths_chart, rates_chart
+from warren.admin.ui.charts import (
+    RANGES,
+    asking,
+    lengths_chart,
+    rates_chart,
+    spark_of,
+    spark_query,
+)
 from warren.admin.ui.collected import with_samples
+from warren.admin.ui.columns import ShownColumns, chooser
 from warren.admin.ui.lists import listing, vhost_names
 from warren.admin.ui.names import path
 from warren.admin.ui.pages import bindings, publishing
@@ -19,15 +27,19 @@ LENGTHS = ("messages", "messages_ready", "messages_unacknowledged")
 
 async def index(asked: PageRequest) -> Shown:
     """All queues that the user sees."""
-    rows = await listing(asked, queues.all_queues, queues.queues_of_vhost)
-    names = [row["name"] for row in await asked.api(nodes.all_nodes)] if asked.monitors else []
+    vhosts = await vhost_names(asked)
+    columns = ShownColumns("queues", asked.columns, len(vhosts) > 1)
+    samples = spark_query("lengths") if columns.has("spark") else {}
+    rows = await listing(asked, queues.all_queues, queues.queues_of_vhost, samples=samples)
+    for row in rows.rows:
+        row["spark"] = spark_of(row, "messages", asked.since)
     return Shown(
         "queues.html",
         list=rows,
-        vhosts=await vhost_names(asked),
+        columns=columns,
+        vhosts=vhosts,
         types=known.QUEUE_TYPES,
         groups=known.QUEUE_GROUPS,
-        nodes=names,
     )
 
 
@@ -59,7 +71,7 @@ def variables(asked: PageRequest) -> dict[str, str]:
 
 async def show(asked: PageRequest) -> Shown:
     """One queue."""
-    wanted = asking(asked.query)
+    wanted = asking(asked.query, asked.since)
     found: dict[str, Any] = await asked.api(queues.one_queue, variables(asked), wanted.query)
     place = f"{asked['vhost']}\0{asked['name']}"
     collected = asked.session.collected
@@ -177,6 +189,6 @@ ACTS = {
 }
 
 PAGES = [
-    WebPage("/queues", index, {"declare": declare}),
+    WebPage("/queues", index, {"declare": declare, "columns": chooser("queues")}),
     WebPage("/queues/{vhost}/{name}", show, ACTS, body_bytes_max=exchanges.PUBLISH_BYTES_MAX),
 ]

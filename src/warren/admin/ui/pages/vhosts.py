@@ -45,7 +45,7 @@ async def create(asked: PageRequest) -> WentOn:
 
 async def show(asked: PageRequest) -> Shown:
     """One vhost."""
-    wanted = asking(asked.query)
+    wanted = asking(asked.query, asked.since)
     vhost = {"vhost": asked["name"]}
     found = await asked.api(vhosts.one_vhost, vhost, wanted.query)
     collected = asked.session.collected

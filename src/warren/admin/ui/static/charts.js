@@ -1,9 +1,15 @@
 // Charts: who points at a moment sees the values of that moment in the legend.
 
+const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const WORDS = {
   messages: (value) => Math.round(value).toLocaleString("en"),
   rate: (value) => `${value >= 100 || value === 0 ? WORDS.messages(value) : value.toFixed(1)}/s`,
-  bytes: (value) => `${(value / 1048576).toFixed(1)} MiB`,
+  bytes: (value) => {
+    const power = Math.min(Math.floor(Math.log2(Math.max(value, 1)) / 10), 5);
+    const amount = value / 1024 ** power;
+    return `${amount.toFixed(power === 0 || amount >= 100 ? 0 : 1)} ${BYTE_UNITS[power]}`;
+  },
+  "byte rate": (value) => `${WORDS.bytes(value)}/s`,
 };
 const newest = new WeakMap();
 
@@ -13,6 +19,7 @@ function legend(chart) {
 
 function leave(chart) {
   chart.querySelector(".cursor")?.remove();
+  chart.querySelector(".moment").textContent = "";
   for (const place of legend(chart)) {
     if (newest.has(place)) {
       place.textContent = newest.get(place);
@@ -22,7 +29,7 @@ function leave(chart) {
 }
 
 function point(chart, plot, event) {
-  const { lines, unit, slots } = JSON.parse(chart.dataset.chart);
+  const { lines, unit, slots, seconds, last } = JSON.parse(chart.dataset.chart);
   const box = plot.getBoundingClientRect();
   const share = Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
   let cursor = plot.querySelector(".cursor");
@@ -32,6 +39,10 @@ function point(chart, plot, event) {
     plot.append(cursor);
   }
   cursor.style.left = `${share * 100}%`;
+  const step = seconds / slots;
+  const back = Math.round((1 - share) * slots);
+  const moment = new Date((last - back * step) * 1000).toISOString();
+  chart.querySelector(".moment").textContent = `${moment.slice(11, 19)} UTC`;
   for (const place of legend(chart)) {
     const values = lines[place.dataset.line] ?? [];
     if (values.length === 0) {
@@ -40,7 +51,7 @@ function point(chart, plot, event) {
     if (!newest.has(place)) {
       newest.set(place, place.textContent);
     }
-    const at = values.length - 1 - Math.round((1 - share) * slots);
+    const at = values.length - 1 - back;
     place.textContent = at < 0 ? "–" : WORDS[unit](values[at]);
   }
 }

@@ -1,0 +1,158 @@
+"""Lists: a line a row, columns to choose, small lines, and who a channel is of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pika
+import pytest
+from playwright.sync_api import expect
+
+from tests.ui.conftest import WAIT_MS
+from tests.ui.rest import Rest
+from warren.admin.ui.columns import LISTS, ShownColumns, cookie_of, parsed
+
+LONG = "l.notifications.email.transactional.high-priority.retry.eu-central-1.of-a-long-name"
+NAMES = [LONG, *(f"l.{number}" for number in range(7))]
+
+
+@pytest.fixture
+def queues(rest: Rest) -> Any:
+    """Queues of long and short names with many arguments, one of them with messages."""
+    arguments = {
+        "x-max-length": 9,
+        "x-message-ttl": 600_000,
+        "x-dead-letter-exchange": "amq.fanout",
+    }
+    arguments |= {"x-dead-letter-routing-key": "k", "x-expires": 600_000, "x-max-priority": 3}
+    for name in NAMES:
+        rest.ask("PUT", "queues", "/", name, body={"durable": True, "arguments": arguments})
+    rest.publish(LONG, 4)
+    yield
+    for name in NAMES:
+        rest.ask("DELETE", "queues", "/", name)
+
+
+def test_a_row_is_one_line_whatever_its_name(queues: None, visit: Any) -> None:
+    visit.page.set_viewport_size({"width": 1440, "height": 900})
+    visit.go("/queues?name=l.")
+    rows = visit.page.locator("#rows tbody tr")
+    heights = rows.evaluate_all("all => all.map(e => e.getBoundingClientRect().height)")
+    assert len(heights) == len(NAMES)
+    assert max(heights) < 32, heights
+    # All columns are to be seen, and the cut name is there in full for who points at it.
+    wrap = visit.page.locator(".table-wrap")
+    assert wrap.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+    assert visit.page.locator("tbody th", has_text=LONG).get_attribute("title") == LONG
+
+
+def test_columns_are_chosen_and_remembered(
+    queues: None, visits: Callable[..., Any], rest: Rest
+) -> None:
+    with visits(java_script_enabled=False) as visit:
+        visit.log_in()
+        visit.go("/queues?name=l.&sort=messages_ready&sort_reverse=true")
+        heads = visit.page.locator("#rows thead th")
+        usual = [text.split("\n")[0].strip("▲▼") for text in heads.all_inner_texts()]
+        assert "Bytes" not in usual and {"Ready", "Consumers", "10 minutes"} <= set(usual)
+        visit.page.click(".columns-choice summary")
+        visit.page.check("[name=column][value=bytes]")
+        visit.page.uncheck("[name=column][value=spark]")
+        visit.page.click("text=Show these")
+        # The list is as it was otherwise.
+        assert "name=l." in visit.page.url and "sort=messages_ready" in visit.page.url
+        assert "Sorted by messages that are ready, highest first" in visit.page.inner_text(".pager")
+        assert heads.locator("text=Bytes").count() == 1
+        assert visit.page.locator(".spark").count() == 0
+        visit.go("/queues?name=l.")
+        assert heads.locator("text=Bytes").count() == 1
+        row = visit.page.locator("tbody tr", has_text=LONG)
+        assert row.locator("[data-title=Bytes]").inner_text().endswith(" B")
+        visit.page.click(".columns-choice summary")
+        visit.page.click("text=The usual ones")
+        assert [text.strip("▲▼\n") for text in heads.all_inner_texts()] == usual
+
+
+def test_rows_have_small_lines(queues: None, visit: Any) -> None:
+    visit.go("/queues?name=l.")
+    line = visit.page.locator("tbody tr", has_text=LONG).locator(".spark")
+    expect(line).to_have_attribute(
+        "aria-label", "Messages of the last 10 minutes: 0 to 4", timeout=3 * WAIT_MS
+    )
+    assert line.locator("path.line").get_attribute("d").startswith("M")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_figures_are_seen_on_a_phone(queues: None, visits: Callable[..., Any], scheme: str) -> None:
+    options = {"viewport": {"width": 390, "height": 844}, "color_scheme": scheme}
+    with visits(bypass_csp=True, **options) as visit:
+        visit.log_in()
+        visit.go(f"/queues?name={LONG}")
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
+        wrap = visit.page.locator(".table-wrap")
+        assert wrap.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+        for title in ("Ready", "Unacked", "Total", "Consumers"):
+            cell = visit.page.locator(f"tbody [data-title={title}]")
+            box = cell.bounding_box()
+            assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390, title
+        assert visit.faults() == []
+
+
+def test_channels_say_whose_they_are_and_what_for(visit: Any, rest: Rest, ui_broker: Any) -> None:
+    rest.ask("PUT", "queues", "/", "l.worked", body={"durable": True})
+    parameters = pika.URLParameters(ui_broker.url)
+    parameters.client_properties = {"connection_name": "l.worker <b>"}
+    with pika.BlockingConnection(parameters) as connection:
+        channel = connection.channel()
+        channel.basic_consume("l.worked", lambda *_: None)
+        channel.basic_publish("amq.fanout", "", b"x")
+        for sort in ("", "?sort=prefetch_count&sort_reverse=true"):
+            visit.go(f"/channels{sort}")
+            row = visit.page.locator("tbody tr", has_text="l.worker <b>")
+            expect(row).to_contain_text("l.worked, → amq.fanout", timeout=WAIT_MS)
+            assert "guest" in row.inner_text()
+            assert row.locator(".spark").count() == 1
+        row.locator("[data-title=Client] a").click()
+        assert visit.page.inner_text("h1") == "Connection l.worker <b>"
+        assert visit.page.locator("#charts .chart").count() == 1
+        visit.page.click("#channels tbody a")
+        assert "l.worker <b>" in visit.page.inner_text(".facts")
+        assert visit.page.locator("#charts .chart").count() == 1
+    rest.ask("DELETE", "queues", "/", "l.worked")
+
+
+def test_nodes_have_charts(visit: Any, rest: Rest) -> None:
+    visit.go(f"/nodes/{rest.ask('GET', 'nodes')[0]['name']}?range=1m")
+    titles = visit.page.locator("#charts figcaption").all_inner_texts()
+    assert [title.strip() for title in titles] == ["Memory", "Disk", "File descriptors", "Sockets"]
+    expect(visit.page.locator("#charts path.line.s1").first).to_have_attribute(
+        "d", re.compile("^M"), timeout=3 * WAIT_MS
+    )
+
+
+def test_a_cookie_chooses_known_columns_alone() -> None:
+    text = cookie_of("queues:ready.none.<b>|x:y|channels:user", "connections", ["user", "spark"])
+    value = text.partition("=")[2].partition(";")[0]
+    assert parsed(value) == {
+        "queues": {"ready"},
+        "channels": {"user"},
+        "connections": {"user", "spark"},
+    }
+    assert value.isascii() and not set(value) & set('"\\,; ')
+    shown = ShownColumns("queues", "queues:ready.vhost", False)
+    assert [each.name for each in shown.shown] == ["ready"]
+    shown = ShownColumns("queues", "queues:", True)
+    assert shown.shown == []
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_each_list_says_by_what_it_is_sorted(name: str) -> None:
+    columns = ShownColumns(name, "", True)
+    for each in (columns.head, *columns.all):
+        if each.sort:
+            first, last = (columns.sorted_words(each.sort, reverse) for reverse in (False, True))
+            assert each.words in first and first != last
+    assert columns.sorted_words("nothing", False) == ""
+    assert "virtual host and name" in columns.sorted_words("", False)
