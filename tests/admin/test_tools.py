@@ -25,6 +25,7 @@ from warren.admin.cli.tools.main import of_tool
 from warren.admin.cli.tools.server import server_words
 from warren.admin.cli.tools.session import NODE_VARIABLE
 from warren.admin.cli.tools.showing import FORMATTERS, shown
+from warren.admin.service.rows import Health
 
 TOOLS = (
     "rabbitmqctl",
@@ -244,3 +245,48 @@ def test_versions_of_a_node_are_of_that_form(
         assert {plugin["version"] for plugin in plugins} == {version}
     finally:
         broker.stop()
+
+
+@pytest.mark.parametrize("formatter", ["json", "json_stream"])
+def test_an_answer_says_in_json_whether_it_was_done(formatter: str) -> None:
+    """By the exit code, where a command says nothing of its own."""
+    for code, told in (
+        (0, {"node": "n", "result": "ok", "value": "text"}),
+        (69, {"node": "n", "result": "error", "message": "text"}),
+    ):
+        assert json.loads(shown(ToolAnswer("text", None, code), formatter, "n", True)) == told
+    assert json.loads(shown(ToolAnswer(), formatter, "n", True)) == {"node": "n", "result": "ok"}
+
+
+class Checked:
+    """Stands in for a node in which all is well, or all fails."""
+
+    node = "n"
+
+    def __init__(self, ok: bool) -> None:
+        self._ok = ok
+
+    def ask(self, operation: str, *rest: Any, **named: Any) -> Health:
+        found = {"ports": [1], "protocols": ["amqp"], "resource": "disk", "node": "n", "name": "v"}
+        return Health(ok=self._ok, reason="" if self._ok else "why", details=[found])
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("check_running", []),
+        ("check_local_alarms", []),
+        ("check_alarms", []),
+        ("check_port_listener", ["8888"]),
+        ("check_protocol_listener", ["amqp"]),
+        ("check_virtual_hosts", []),
+    ],
+)
+def test_a_check_that_fails_says_so_in_json(name: str, arguments: list[str]) -> None:
+    """With an exit code that scripts see; one that passes says that it did."""
+    command = of_tool("rabbitmq-diagnostics")[name]
+    for ok, result in ((False, "error"), (True, "ok")):
+        output = command.run(Checked(ok), Words(arguments, {}, arguments))  # type: ignore[arg-type]
+        assert isinstance(output, ToolAnswer)
+        found = json.loads(shown(output, "json", "n", True))
+        assert found["result"] == result and (output.code == 0) is ok, found

@@ -354,3 +354,63 @@ def test_a_cluster_has_an_identity(peer: Peer) -> None:
         "name": "internal_cluster_id",
         "value": found["internal_cluster_id"],
     }
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_lengths_that_fall_have_rates_below_zero(kind: str, peer: Peer, channel: Any) -> None:
+    """Of a queue, its vhost and the cluster: above zero as messages come, below as they go."""
+    assert peer.raw(Ask("PUT", "/vhosts/falling"))[0] in (201, 204)
+    connection = pika.BlockingConnection(
+        pika.ConnectionParameters(peer.host, peer.amqp_port, "falling")
+    )
+    own = connection.channel()
+    own.queue_declare("falls", durable=True, arguments={"x-queue-type": kind})
+    own.confirm_delivery()
+
+    def rates(name: str) -> list[float]:
+        key = f"{name}_details"
+        of_queue = shown(peer, "/queues/falling/falls")
+        of_vhost = shown(peer, "/vhosts/falling")
+        totals = shown(peer, "/overview")["queue_totals"]
+        return [found.get(key, {}).get("rate", 0.0) for found in (of_queue, of_vhost, totals)]
+
+    for _ in range(50):
+        own.basic_publish("", "falls", b"x")
+    assert until(lambda: all(rate > 0 for rate in rates("messages_ready"))), rates("messages_ready")
+    held = [own.basic_get("falls")[0].delivery_tag for _ in range(50)]
+    assert until(lambda: all(rate < 0 for rate in rates("messages_ready"))), rates("messages_ready")
+    assert all(rate >= 0 for rate in rates("messages_unacknowledged"))
+    own.basic_ack(held[-1], multiple=True)
+    unacked = "messages_unacknowledged"
+    assert until(lambda: all(rate < 0 for rate in rates(unacked))), rates(unacked)
+    connection.close()
+    assert peer.raw(Ask("DELETE", "/vhosts/falling"))[0] == 204
+
+
+def test_a_filtered_page_in_an_order_tells_how_many_there_are(peer: Peer, channel: Any) -> None:
+    """Of all, and of those that fit, whatever the list and its order."""
+    for number in range(5):
+        channel.queue_declare(f"paged.{number}")
+        channel.exchange_declare(f"paged.{number}", "fanout")
+    channel.connection.channel()
+    for path, name, sorts, fits in (
+        ("/queues", "paged.", ("", "name", "messages", "message_stats.publish", "type"), 5),
+        ("/queues/%2F", "paged.3", ("", "name", "consumers"), 1),
+        ("/exchanges", "paged.", ("", "name", "type", "message_stats.publish_in"), 5),
+        ("/connections", "127.0.0.1", ("", "name", "channels", "recv_oct_details.rate"), None),
+        ("/channels", "(1)", ("", "name", "number", "user"), None),
+        ("/vhosts", "nothing", ("", "name", "messages"), 0),
+    ):
+        every = shown(peer, path)
+        for sort in sorts:
+            for reverse in ("false", "true"):
+                page = f"?page=1&page_size=2&name={quote(name)}&sort={sort}&sort_reverse={reverse}"
+                found = shown(peer, f"{path}{page}")
+                told = (found["total_count"], found["filtered_count"], found["item_count"])
+                fitting = sum(name in row["name"] for row in every)
+                assert fits in (None, fitting)
+                assert told == (len(every), fitting, min(fitting, 2)), (path, sort, reverse)
+                assert found["page_count"] == -(-fitting // 2)
+    for number in range(5):
+        channel.queue_delete(f"paged.{number}")
+        channel.exchange_delete(f"paged.{number}")
