@@ -84,6 +84,8 @@ def test_policies_have_a_type_for_each_value(
             assert row.locator("[name=arg-type]").input_value() == kind
             row.locator("[name=arg-value]").fill(text)
         visit.page.click("button:text-is('Add policy')")
+        assert "would count for 0 queues" in visit.page.inner_text(".lead")
+        visit.sure()
         assert "is in force" in visit.notice()
         found = rest.ask("GET", "policies", "/", "c.policy")
         assert found["definition"] == {"max-length": 12, "overflow": "drop-head"}
@@ -98,6 +100,7 @@ def test_policies_have_a_type_for_each_value(
         visit.page.locator("#form [name=arg-type]").first.select_option("number")
         visit.page.locator("#form [name=arg-value]").first.fill("13")
         visit.page.click("#form button.primary")
+        visit.sure()
         assert rest.ask("GET", "policies", "/", "c.policy")["definition"]["max-length"] == 13
         visit.page.click("button:text-is('Delete')")
         visit.sure()
@@ -144,6 +147,7 @@ def test_operator_policies_are_set(visit: Any, rest: Rest) -> None:
     card.locator("button:text-is('Message TTL')").click()
     card.locator("[name=arg-value]").fill("60000")
     card.locator("button:text-is('Add policy')").click()
+    visit.sure()
     found = rest.ask("GET", "operator-policies", "/", "c.cap")
     assert found["definition"] == {"message-ttl": 60000}
     visit.page.click("button:text-is('Delete')")

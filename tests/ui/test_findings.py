@@ -105,7 +105,26 @@ def test_alarms_of_nodes_are_told() -> None:
     node["disk_free_limit"] = 50 << 20
     assert findings.of_nodes([node]) == []
     assert "3.0 GiB of 2.0 GiB" in only(findings.of_nodes([{**node, "mem_alarm": True}]))
-    assert "1.0 MiB free and 50.0 MiB" in only(findings.of_nodes([{**node, "disk_free_alarm": 1}]))
+    short = {**node, "disk_free_alarm": True}
+    assert "(1.0 MiB free, 50.0 MiB needed)" in only(findings.of_nodes([short]))
+    # The log reserves space ahead: an alarm is raised above the limit, too.
+    text = only(findings.of_nodes([{**short, "disk_free": 70 << 20}]))
+    assert "70.0 MiB free, 50.0 MiB needed beside what the log reserves" in text
+
+
+def test_who_is_slow_has_a_name_and_a_queue() -> None:
+    row = {"name": "1.2.3.4:5 -> 6 (1)", "messages_unacknowledged": 2, "user": "u"}
+    row |= {"client": "worker <b>", "queues": ["a", "b", "c", "d"]}
+    (found,) = findings.of_channels([row], [])
+    assert (found.name, found.about) == (
+        "worker <b>",
+        "1.2.3.4:5 -> 6 (1), queues a, b, c and 1 more, user u",
+    )
+    (found,) = findings.of_channels([{**row, "client": "", "queues": ["a"]}], [])
+    assert (found.name, found.about) == ("1.2.3.4:5 -> 6 (1)", "queue a, user u")
+    blocked = {"name": "n", "state": "blocked", "user_provided_name": "app", "user": "u"}
+    (found,) = findings.of_connections([blocked])
+    assert (found.name, found.about) == ("app", "n, user u")
 
 
 def test_rows_without_figures_say_nothing() -> None:
@@ -126,7 +145,10 @@ def test_a_consumer_that_settles_nothing_is_on_the_page(
     rest.ask("PUT", "queues", "/", "f.alone", body={"durable": True})
     rest.publish(HOSTILE, 3)
     rest.publish("f.alone", 2, timestamp=1_700_000_000)
-    parameters = pika.ConnectionParameters(ui_broker.host, ui_broker.port)
+    properties = {"connection_name": "f.client"}
+    parameters = pika.ConnectionParameters(
+        ui_broker.host, ui_broker.port, client_properties=properties
+    )
     with pika.BlockingConnection(parameters) as connection:
         channel = connection.channel()
         channel.basic_qos(prefetch_count=1)
@@ -137,6 +159,7 @@ def test_a_consumer_that_settles_nothing_is_on_the_page(
         visit.go("/slow")
         row = visit.page.locator("#t-channels tbody tr")
         expect(row).to_contain_text("as many as its prefetch lets it", timeout=WAIT_MS)
+        assert "f.client" in row.inner_text() and f"queue {HOSTILE}, user guest" in row.inner_text()
         visit.page.click("#t-channels tbody a")
         expect(visit.page.locator("main")).to_contain_text(HOSTILE, timeout=WAIT_MS)
         visit.go("/slow")

@@ -112,6 +112,7 @@ def test_users_vhosts_and_policies_of_such_names(visit: Any, rest: Rest, name: s
     card.locator("button:text-is('Max length')").click()
     card.locator("[name=arg-value]").fill("1")
     card.locator("button:text-is('Add policy')").click()
+    visit.sure()
     visit.page.click("text=Edit")
     assert visit.page.locator("#form [name=name]").input_value() == name
     visit.page.click("button:text-is('Delete')")

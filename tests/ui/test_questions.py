@@ -8,7 +8,7 @@ from typing import Any
 import pika
 import pytest
 
-from tests.ui.rest import Rest
+from tests.ui.rest import Rest, wait_for
 from warren.admin.ui.asking import typeable
 
 TITLE = "q.</title><script>alert(1)</script>"
@@ -97,6 +97,46 @@ def test_exchanges_and_bindings_in_use_ask_for_a_name(visit: Any, rest: Rest) ->
     visit.sure()
     assert rest.ask("GET", "exchanges", "/", "q.x") is None
     rest.ask("DELETE", "queues", "/", "q.bound")
+
+
+def test_a_policy_says_what_it_would_do(visit: Any, rest: Rest) -> None:
+    """Before it is saved: how many queues it is for, and what they would lose."""
+    for name in ("q.policy.1", "q.policy.2", "q.other"):
+        rest.ask("PUT", "queues", "/", name, body={"durable": True})
+        rest.publish(name, 3)
+
+    def fill(pattern: str, title: str, value: str) -> str:
+        visit.go("/policies")
+        card = visit.card("form")
+        card.locator("[name=name]").fill("q.trim")
+        card.locator("[name=pattern]").fill(pattern)
+        card.locator("[name=apply_to]").select_option("queues")
+        card.locator(f"button:text-is('{title}')").click()
+        card.locator("[name=arg-value]").first.fill(value)
+        card.locator("button.primary").click()
+        return str(visit.page.inner_text(".lead"))
+
+    text = fill("^q.policy", "Max length", "2")
+    assert "would count for 2 queues" in text and "Up to 2 messages beyond its limit" in text
+    visit.page.click("text=Cancel")
+    assert rest.ask("GET", "policies", "/", "q.trim") is None
+    assert [rest.ready(f"q.policy.{number}") for number in (1, 2)] == [3, 3]
+    assert "6 messages that wait would have a time to live" in fill(
+        "^q.policy", "Message TTL", "9000000"
+    )
+    assert "3 queues without consumers would expire" in fill("^q[.]", "Auto expire", "9000000")
+    # One that counts for none, since another has a higher priority, loses nothing.
+    policy = {"pattern": "^q.policy", "definition": {"expires": 9_000_000}, "priority": 5}
+    rest.ask("PUT", "policies", "/", "q.first", body={**policy, "apply-to": "queues"})
+    assert "would count for 0 queues" in fill("^q.policy", "Max length", "1")
+    rest.ask("DELETE", "policies", "/", "q.first")
+    fill("^q.policy", "Max length", "2")
+    visit.sure("q.trim")
+    assert "is in force" in visit.notice()
+    wait_for(lambda: [rest.ready(f"q.policy.{number}") for number in (1, 2)] == [2, 2])
+    rest.ask("DELETE", "policies", "/", "q.trim")
+    for name in ("q.policy.1", "q.policy.2", "q.other"):
+        rest.ask("DELETE", "queues", "/", name)
 
 
 def test_messages_that_are_taken_for_good_are_asked_about(visit: Any, rest: Rest) -> None:

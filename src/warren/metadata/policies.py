@@ -24,6 +24,8 @@ from warren.wire.amqp091.table import Table
 
 APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")
 
+EXCHANGES_TOO: Final = ("exchanges", "all")
+"""What policies apply to that are for exchanges."""
 NO_ARGUMENTS: Final[Table] = {}
 
 
@@ -82,7 +84,7 @@ def exchange_policy_of(tables: VhostRecord, name: str) -> PolicyRecord | None:
     found: PolicyRecord | None = None
     for policy in tables.policies.values():
         if (
-            policy.apply_to in ("all", "exchanges")
+            policy.apply_to in EXCHANGES_TOO
             and (found is None or _before(policy, found))
             and policy.matches(name)
         ):
@@ -156,6 +158,22 @@ def chosen(tables: VhostRecord, policy: PolicyRecord, operator: bool, queue: Que
         return False
     other = _first_fitting(tables.policies_of(operator), queue.name, queue.kind)
     return other is None or other is policy or _before(policy, other)
+
+
+def would_count(
+    tables: VhostRecord, policy: PolicyRecord, operator: bool, queue: QueueRecord
+) -> bool:
+    """Whether a queue would go by a policy if it were set, in the place of the one of its name."""
+    if not _fits(policy, queue.name, queue.kind):
+        return False
+    for other in tables.policies_of(operator).values():
+        if (
+            other.name != policy.name
+            and _before(other, policy)
+            and _fits(other, queue.name, queue.kind)
+        ):
+            return False
+    return True
 
 
 def names_of(tables: VhostRecord, queue: QueueRecord) -> tuple[str, str]:

@@ -37,10 +37,17 @@ def describe(status: Status) -> str:
         ("clients", f"{status.connections} connected, on {', '.join(status.listeners)}"),
         ("queues", str(status.queues_count)),
         ("memory", f"{memory}; above {limit} publishers are blocked"),
-        ("disk", f"{free} free; below {floor} publishers are blocked"),
+        ("disk", f"{free} free; below {floor} publishers are blocked{_reserve(status)}"),
         ("alarms", ", ".join(status.alarms) or "none"),
     ]
     return "\n".join([*(f"{name:<8} {text}" for name, text in rows), *nodes(status)])
+
+
+def _reserve(status: Status) -> str:
+    """Why the disk is short although more than its limit is free."""
+    if "disk" not in status.alarms or status.disk_free_bytes < status.disk_free_limit_bytes:
+        return ""
+    return ", as they are where the log's next file does not fit beside that"
 
 
 def size(count: int) -> str:

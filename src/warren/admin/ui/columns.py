@@ -17,8 +17,8 @@ TEXT_ORDERS: Final = ("a to z", "z to a")
 """Words for the order of a column, and for its reverse."""
 
 
-class Column(NamedTuple):
-    """One column of a list; the name of each row stands before all.
+class ListColumn(NamedTuple):
+    """A column of a list, beside that of its names.
 
     Attributes:
         name: As forms and templates have it.
@@ -26,7 +26,7 @@ class Column(NamedTuple):
         sort: By what the API sorts it; empty where it does not.
         words: What that is, for "sorted by ...".
         number: Whether it has numbers: they stand at the right, and the highest come first.
-        usual: Whether it is shown until somebody chooses.
+        usual: Whether it is shown until a user chooses.
     """
 
     name: str
@@ -37,22 +37,22 @@ class Column(NamedTuple):
     usual: bool = True
 
 
-def number(name: str, title: str, sort: str, words: str, usual: bool = True) -> Column:
+def number(name: str, title: str, sort: str, words: str, usual: bool = True) -> ListColumn:
     """A column of numbers."""
-    return Column(name, title, sort, words, True, usual)
+    return ListColumn(name, title, sort, words, True, usual)
 
 
-def rate(name: str, title: str, words: str, usual: bool = True) -> Column:
+def rate(name: str, title: str, words: str, usual: bool = True) -> ListColumn:
     """A column of how fast a counter of messages grows."""
     return number(name, title, f"message_stats.{name}_details.rate", words, usual)
 
 
 QUEUES: Final = (
-    Column("vhost", "Virtual host", "vhost", "virtual host"),
-    Column("type", "Type", "type", "type"),
-    Column("features", "Features"),
-    Column("state", "State", "state", "state"),
-    Column("spark", "10 minutes"),
+    ListColumn("vhost", "Virtual host", "vhost", "virtual host"),
+    ListColumn("type", "Type", "type", "type"),
+    ListColumn("features", "Features"),
+    ListColumn("state", "State", "state", "state"),
+    ListColumn("spark", "10 minutes"),
     number("ready", "Ready", "messages_ready", "messages that are ready"),
     number("unacked", "Unacked", "messages_unacknowledged", "messages with consumers"),
     number("total", "Total", "messages", "messages"),
@@ -63,48 +63,50 @@ QUEUES: Final = (
     rate("redeliver", "Redelivered", "messages redelivered a second", False),
     number("consumers", "Consumers", "consumers", "number of consumers"),
     number("capacity", "Capacity", "consumer_capacity", "consumer capacity", False),
-    Column("node", "Node", "node", "node", usual=False),
+    ListColumn("node", "Node", "node", "node", usual=False),
 )
 CONNECTIONS: Final = (
-    Column("address", "Client", "name", "the client's address"),
-    Column("vhost", "Virtual host", "vhost", "virtual host"),
-    Column("user", "User", "user", "user"),
-    Column("state", "State", "state", "state"),
-    Column("tls", "TLS", "ssl", "whether it is encrypted", usual=False),
-    Column("protocol", "Protocol", "protocol", "protocol", usual=False),
+    ListColumn("address", "Client", "name", "the client's address"),
+    ListColumn("vhost", "Virtual host", "vhost", "virtual host"),
+    ListColumn("user", "User", "user", "user"),
+    ListColumn("state", "State", "state", "state"),
+    ListColumn("tls", "TLS", "ssl", "whether it is encrypted", usual=False),
+    ListColumn("protocol", "Protocol", "protocol", "protocol", usual=False),
     number("channels", "Channels", "channels", "number of channels"),
-    Column("spark", "10 minutes"),
+    ListColumn("spark", "10 minutes"),
     number("received_rate", "From client", "recv_oct_details.rate", "bytes received a second"),
     number("sent_rate", "To client", "send_oct_details.rate", "bytes sent a second"),
     number("received", "Received", "recv_oct", "bytes received", False),
     number("sent", "Sent", "send_oct", "bytes sent", False),
-    Column("node", "Node", "node", "node"),
+    ListColumn("node", "Node", "node", "node"),
     number("since", "Open for", "connected_at", "when it was opened"),
 )
 CHANNELS: Final = (
-    Column("client", "Client", "client", "name of the client"),
-    Column("vhost", "Virtual host", "vhost", "virtual host"),
-    Column("user", "User", "user", "user"),
-    Column("uses", "Queues, exchanges"),
-    Column("mode", "Mode", "confirm", "whether publishes are confirmed", usual=False),
+    ListColumn("client", "Client", "client", "name of the client"),
+    ListColumn("vhost", "Virtual host", "vhost", "virtual host"),
+    ListColumn("user", "User", "user", "user"),
+    ListColumn("uses", "Queues, exchanges"),
+    ListColumn("mode", "Mode", "confirm", "whether publishes are confirmed", usual=False),
     number("prefetch", "Prefetch", "prefetch_count", "prefetch"),
     number("unacked", "Unacked", "messages_unacknowledged", "messages that it holds"),
     number("unconfirmed", "Unconfirmed", "messages_unconfirmed", "messages to confirm", False),
     number("uncommitted", "Uncommitted", "messages_uncommitted", "messages to commit", False),
-    Column("spark", "10 minutes"),
+    ListColumn("spark", "10 minutes"),
     rate("publish", "In", "messages published a second"),
     rate("deliver_get", "Out", "messages delivered or got a second"),
     rate("ack", "Acked", "messages acknowledged a second"),
     number("consumers", "Consumers", "consumer_count", "number of consumers", False),
-    Column("node", "Node", "node", "node", usual=False),
+    ListColumn("node", "Node", "node", "node", usual=False),
 )
-HEADS: Final[Mapping[str, Column]] = {
-    "queues": Column("name", "Name", "name", "name"),
-    "connections": Column("name", "Name", "user_provided_name", "the name that the client gives"),
-    "channels": Column("name", "Channel", "name", "the client's address"),
+HEADS: Final[Mapping[str, ListColumn]] = {
+    "queues": ListColumn("name", "Name", "name", "name"),
+    "connections": ListColumn(
+        "name", "Name", "user_provided_name", "the name that the client gives"
+    ),
+    "channels": ListColumn("name", "Channel", "name", "the client's address"),
 }
 """The column that stands before all of each list."""
-LISTS: Final[Mapping[str, tuple[Column, ...]]] = {
+LISTS: Final[Mapping[str, tuple[ListColumn, ...]]] = {
     "queues": QUEUES,
     "connections": CONNECTIONS,
     "channels": CHANNELS,

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 
 from warren.admin.service.slices import Slices
 from warren.admin.ui import figures, forms, known
+from warren.admin.ui.findings import disk_words
 from warren.admin.ui.names import in_query, packed, path
 
 HERE: Final = Path(__file__).resolve().parent
@@ -43,7 +44,11 @@ class Drawing:
             in_query=in_query,
         )
         self._environment.globals.update(
-            path=path, percent=figures.percent, value_types=forms.TYPES, known=known
+            path=path,
+            percent=figures.percent,
+            value_types=forms.TYPES,
+            known=known,
+            disk_words=disk_words,
         )
 
         self._reading: asyncio.Task[None] | None = None

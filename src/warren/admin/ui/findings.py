@@ -23,6 +23,8 @@ ONE_BY_ONE_SECONDS: Final = 0.05
 GROWTH: Final = 0.1
 """Messages a second more than leave, from which on a queue grows."""
 BACKLOG: Final = 1
+NAMED_MAX: Final = 3
+"""Queues of a channel that are named."""
 FOUND_MAX: Final = 50
 """Findings of one kind that are shown."""
 
@@ -38,6 +40,8 @@ class Finding(NamedTuple):
         link: The path of its page.
         reason: Why it is slow, with figures.
         advice: What helps.
+        about: Whose it is and what for, such as the queues of a channel; empty where the name says
+            all.
     """
 
     what: str
@@ -45,6 +49,7 @@ class Finding(NamedTuple):
     link: str
     reason: str
     advice: str
+    about: str = ""
 
 
 def rate_of(row: Row, counter: str) -> float | None:
@@ -72,29 +77,35 @@ def of_nodes(rows: Iterable[Row]) -> list[Finding]:
                 )
             )
         if row.get("disk_free_alarm"):
-            free, least = (
-                figures.size(row.get("disk_free")),
-                figures.size(row.get("disk_free_limit")),
-            )
             found.append(
                 Finding(
                     "Node",
                     row["name"],
                     place,
-                    f"It is short of disk space, {free} free and {least} needed, so all "
-                    "publishers wait.",
+                    f"It is short of disk space ({disk_words(row)}), so all publishers wait.",
                     "Make room on its disk, have backlogs consumed, or lower disk_free_limit.",
                 )
             )
     return found
 
 
+def disk_words(row: Row) -> str:
+    """How much of a node's disk is free, and how much is needed: more than the limit is not enough
+    where the space is not free that the log reserves ahead."""
+    free, limit = row.get("disk_free"), row.get("disk_free_limit")
+    words = f"{figures.size(free)} free, {figures.size(limit)} needed"
+    if isinstance(free, int) and isinstance(limit, int) and free >= limit:
+        words += " beside what the log reserves for its next file, which does not fit"
+    return words
+
+
 def of_connections(rows: Iterable[Row]) -> list[Finding]:
     """Connections that are held back, and those whose clients do not read."""
     found: list[Finding] = []
     for row in rows:
-        name = row["name"]
-        place = path("connections", name)
+        place = path("connections", row["name"])
+        name = row.get("user_provided_name") or row["name"]
+        about = _joined(row, row["name"] if name != row["name"] else "")
         if row.get("state") == "blocked":
             found.append(
                 Finding(
@@ -104,6 +115,7 @@ def of_connections(rows: Iterable[Row]) -> list[Finding]:
                     "It publishes, and is not read from while a node is short of memory or disk "
                     "space.",
                     "See to the node's alarm: this client cannot do anything about it.",
+                    about,
                 )
             )
         elif row.get("state") == "flow":
@@ -115,6 +127,7 @@ def of_connections(rows: Iterable[Row]) -> list[Finding]:
                     "It publishes faster than its queues take messages: the disk or their "
                     "consumers are behind.",
                     "Look for growing queues below; publish less at a time, or add consumers.",
+                    about,
                 )
             )
         unsent = row.get("send_pend") or 0
@@ -126,9 +139,24 @@ def of_connections(rows: Iterable[Row]) -> list[Finding]:
                     place,
                     f"Its client does not read: {figures.size(unsent)} wait to be sent to it.",
                     "See what its application does meanwhile, or give it a smaller prefetch.",
+                    about,
                 )
             )
     return found
+
+
+def _joined(row: Row, *words: str) -> str:
+    """Whose a connection or channel is, and what for."""
+    user = f"user {row['user']}" if row.get("user") else ""
+    return ", ".join(word for word in (*words, user) if word)
+
+
+def _names(what: str, names: list[str]) -> str:
+    """Some names, the first few of them in full."""
+    if not names:
+        return ""
+    more = f" and {len(names) - NAMED_MAX:,} more" if len(names) > NAMED_MAX else ""
+    return f"{what}{'s' if len(names) > 1 else ''} {', '.join(names[:NAMED_MAX])}{more}"
 
 
 def of_channels(channels: Iterable[Row], consumers: Iterable[Row]) -> list[Finding]:
@@ -145,7 +173,13 @@ def of_channels(channels: Iterable[Row], consumers: Iterable[Row]) -> list[Findi
             said = _held(held, limits.get(row["name"], []), rate_of(row, "ack"))
             if said is not None:
                 place = path("channels", row["name"])
-                found.append(Finding("Channel", row["name"], place, *said))
+                name = row.get("client") or row["name"]
+                about = _joined(
+                    row,
+                    row["name"] if name != row["name"] else "",
+                    _names("queue", row.get("queues") or []),
+                )
+                found.append(Finding("Channel", name, place, *said, about))
     return found
 
 

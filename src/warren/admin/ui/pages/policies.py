@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from warren.admin.http.answers import encoded
 from warren.admin.http.resources.policies import OPERATORS, USERS, Policies
-from warren.admin.ui import known
+from warren.admin.service.policy_effects import PolicyEffects, effects_of
+from warren.admin.ui import figures, known
 from warren.admin.ui.asking import PageRequest, Shown, WebPage, WentOn
 from warren.admin.ui.forms import typed_row
 from warren.admin.ui.lists import listed_rows, vhost_names
 from warren.admin.ui.names import in_query, unpacked
 from warren.admin.ui.wrong import Wrong
+from warren.errors import Refusal
 
 
 class PolicyPages:
@@ -56,17 +59,39 @@ class PolicyPages:
         name = form.text("name")
         if not name:
             raise Wrong(400, "A policy needs a name.")
-        await asked.api(
-            self._kind.put,
-            {"vhost": form.name("vhost"), "name": name},
-            document={
-                "pattern": form.text("pattern"),
-                "apply-to": form.text("apply_to", "all"),
-                "priority": form.number("priority", "Priority", 0),
-                "definition": form.table(),
-            },
-        )
+        vhost = form.name("vhost")
+        document = {
+            "pattern": form.text("pattern"),
+            "apply-to": form.text("apply_to", "all"),
+            "priority": form.number("priority", "Priority", 0),
+            "definition": form.table(),
+        }
+        await self._make_sure(asked, vhost, name, document)
+        await asked.api(self._kind.put, {"vhost": vhost, "name": name}, document=document)
         return WentOn(self._path, f"The policy “{name}” is in force.")
+
+    async def _make_sure(
+        self, asked: PageRequest, vhost: str, name: str, document: dict[str, Any]
+    ) -> None:
+        """Say what a policy would do before it is set; what is wrong with it, the API says."""
+        may = asked.administers if self._operator else asked.makes_policies
+        if not may:
+            return
+        try:
+            effects = await effects_of(
+                asked.service,
+                asked.caller,
+                operator=self._operator,
+                vhost=vhost,
+                name=name,
+                pattern=document["pattern"],
+                definition=encoded(document["definition"]).decode(),
+                priority=document["priority"],
+                apply_to=document["apply-to"],
+            )
+        except Refusal:
+            return
+        asked.make_sure(effect_words(name, effects), "Save policy", name if effects.loses else "")
 
     async def delete(self, asked: PageRequest) -> WentOn:
         """Remove one."""
@@ -74,6 +99,31 @@ class PolicyPages:
         asked.make_sure(f"The policy “{name}” of “{vhost}” would be gone.", "Delete policy")
         await asked.api(self._kind.delete, {"vhost": vhost, "name": name})
         return WentOn(self._path, f"The policy “{name}” is gone.")
+
+
+def effect_words(name: str, found: PolicyEffects) -> str:
+    """What a policy would do, in sentences."""
+    says = [
+        f"The policy “{name}” would count for {_count(found.matched, 'queue')}"
+        + (f" and match {_count(found.exchanges, 'exchange')}." if found.exchanges else ".")
+    ]
+    if found.dropped:
+        says.append(f"Up to {_count(found.dropped, 'message')} beyond its limit would be dropped.")
+    if found.dropped_bytes:
+        text = f"Messages of up to {figures.size(found.dropped_bytes)} beyond its limit"
+        says.append(f"{text} would be dropped.")
+    if found.timed:
+        text = f"{_count(found.timed, 'message')} that wait would have a time to live"
+        says.append(f"{text}, and go when it is over.")
+    if found.unused:
+        says.append(f"{_count(found.unused, 'queue')} without consumers would expire.")
+    if found.looked < found.matched:
+        says.append(f"Messages of {_count(found.looked, 'queue')} of these were looked at.")
+    return " ".join(says)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 PAGES = [

@@ -23,7 +23,7 @@ async def show(asked: PageRequest) -> Shown:
     """All that is slow now."""
     alarms = findings.of_nodes(await asked.api(nodes.all_nodes)) if asked.monitors else []
     connections = await _most(asked, clients.all_connections, "send_pend")
-    channels = await _most(asked, clients.all_channels, "messages_unacknowledged")
+    channels = await _most(asked, clients.all_named_channels, "messages_unacknowledged")
     consumers = await _most(asked, clients.all_consumers, "")
     rows = await _most(asked, queues.all_queues, "messages_ready")
     found = findings.of_queues(rows)
