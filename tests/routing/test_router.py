@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from warren.errors import Refusal
 from warren.limits import ROUTE_STEPS_MAX
 from warren.routing.bindings import Binding
+from warren.routing.places import Places
 from warren.routing.router import Router, routing_keys
 from warren.wire.amqp091.table import Table
 
@@ -261,3 +262,28 @@ def test_an_exchange_may_have_as_many_queues_as_it_likes() -> None:
     assert len(router.route("f", "")) == count
     assert not router.gave_up
     assert router.steps >= count
+
+
+class Elsewhere(Places):
+    """Has no queue on this node."""
+
+    def here(self, queue: str) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("kind", ["x-consistent-hash", "x-modulus-hash", "x-local-random"])
+def test_bindings_that_are_put_in_order_anew_count(kind: str) -> None:
+    """A client may unbind and publish by turns; each message has all other bindings looked at."""
+    router = Router("/")
+    router.places = Elsewhere()
+    router.add_exchange("s", kind, False, "")
+    bound: list[Binding] = []
+    for number in range(1_000):
+        router.add_queue(str(number))
+        bound.append(bind(router, "s", str(number), "1"))
+    router.route("s", "k", {})
+    router.remove_binding(bound.pop())
+    before = router.steps
+    router.route("s", "k", {})
+    assert not router.gave_up
+    assert 999 <= router.steps - before < 20_000

@@ -77,6 +77,10 @@ class BindingIndex:
                 if self.left < 0:
                     return
 
+    def pay(self, steps: i64) -> None:
+        """Count steps for which no message is given up, as they prepare the index for all."""
+        self.left = max(0, self.left - steps)
+
     @abstractmethod
     def match(self, routing_key: str, headers: Table | None, found: list[Binding]) -> None:
         """Append the bindings that a message with one routing key passes."""

@@ -421,8 +421,9 @@ class Router:
                 keepers.append(name)
             found: list[Binding] = []
             if node.local is not None:
+                node.local.left = left
                 node.local.match_here(self.places, found)
-                left -= 1
+                left = node.local.left - 1
             else:
                 index = node.index
                 index.left = left

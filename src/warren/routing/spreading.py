@@ -46,6 +46,9 @@ WEIGHT_MAX: Final = 10_000
 DRAWS_MAX: Final = 8
 """So often a binding is drawn that leads to another node, before all of them are looked at."""
 
+STEPS_A_PLACE: Final = 8
+"""What a binding counts for, in steps, where all of them are put in order anew."""
+
 INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 """A number as Erlang reads it from text."""
 
@@ -166,6 +169,7 @@ class HashIndex(BindingIndex):
             self._ends = []
             self._owners = []
             self._known = {}
+            self.pay(STEPS_A_PLACE * len(self._bound))
             for binding in self._bound:
                 self._place(binding)
         if self._ends and self._ends[-1]:
@@ -203,6 +207,7 @@ class ModulusIndex(BindingIndex):
         """Append the binding that all of the message's routing keys lead to together."""
         if self._stale:
             self._stale = False
+            self.pay(STEPS_A_PLACE * len(self._bound))
             self._ordered = sorted(self._bound, key=_in_order)
         if self._ordered:
             drawn = hash_binaries([_bytes_of(key) for key in routing_keys])
@@ -284,6 +289,7 @@ class LocalIndex(DrawnIndex):
             if places.here(binding.destination):
                 found.append(binding)
                 return
+        self.pay(count)
         local = [binding for binding in self._bound if places.here(binding.destination)]
         if local:
             found.append(local[self._draws.draw(len(local))])
