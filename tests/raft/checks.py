@@ -40,6 +40,8 @@ class Checks:
         self.seen: dict[tuple[int, int], tuple[int, int]] = {}
         self.committed: dict[int, tuple[int, int]] = {}
         self.commit_terms: dict[int, int] = {}
+        self.alone: set[str] = set()
+        """Nodes whose copies were told to go on alone."""
         self.digests: dict[int, int] = {}
         self.top = 0
         self.reads: dict[int, int] = {}
@@ -84,6 +86,9 @@ class Checks:
                 any(_votes(config.members, me) for config in configs),
                 f"{host.node} leads and is no voter",
             )
+        elif isinstance(effect, fx.AppendConfig) and host.node in self.alone:
+            voters = [member.node for member in effect.members if member.voter]
+            demand(voters == [host.node], "others vote in what a copy goes on with alone")
         elif isinstance(effect, fx.AppendConfig):
             base = raft.state.log.term_at(raft.commit_index)
             demand(base == effect.term, "a change of members before an own entry is committed")

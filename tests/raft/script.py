@@ -249,6 +249,14 @@ class Script:
             self.say(f"{node}: refuses: {reason}")
         self.settle(host)
 
+    def do_alone(self, node: str) -> None:
+        host = self.hosts[node]
+        self.checks.alone.add(node)
+        reason = host.raft.go_on_alone(self.now(host))
+        if reason:
+            self.say(f"not alone: {reason}")
+        self.settle(host)
+
     def do_transfer(self, node: str, target: str) -> None:
         host = self.hosts[node]
         reason = host.raft.transfer(target, self.now_ms)

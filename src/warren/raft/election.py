@@ -14,7 +14,8 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from warren.raft import leading
-from warren.raft.effects import Removed
+from warren.raft.effects import AppendConfig, Removed
+from warren.raft.members import Replica
 from warren.raft.messages import PreVote, PreVoteReply, TimeoutNow, Vote, VoteReply
 from warren.raft.state import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, State
 
@@ -85,9 +86,33 @@ def campaign(state: State) -> None:
             state.send_held(request)
 
 
+def campaign_alone(state: State, members: list[Replica]) -> None:
+    """Lead the next term with a configuration of which this copy is the only voter.
+
+    Nobody else is asked. The term is a new one all the same, and the own vote durable before it is
+    led: another candidate of it would need this vote, so nobody else writes entries of that term.
+    """
+    state.follow(state.term + 1, "", 0)
+    state.role = CANDIDATE
+    state.voted_for = state.node
+    state.voted_incarnation = state.incarnation
+    state.persist_state()
+    state.vote_sequence = state.state_sequence
+    state.alone = members
+    _clear_votes(state)
+    state.restart_timer()
+
+
 def own_vote_persisted(state: State) -> None:
     """Term and vote are durable: a candidate's own vote counts from now on (R-01)."""
     if state.role == CANDIDATE and state.state_persisted >= state.vote_sequence:
+        members = state.alone
+        if members:
+            state.alone = []
+            leading.become_leader(state)
+            state.config_due = members
+            state.effects.append(AppendConfig(state.term, members))
+            return
         if state.is_voter() and state.node not in state.granted:
             state.granted.append(state.node)
             _tally(state)

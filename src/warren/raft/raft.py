@@ -39,7 +39,7 @@ from warren.raft.messages import (
 )
 from warren.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
 from warren.raft.runs import LogTerms
-from warren.raft.state import LEADER, ROLE_NAMES, Options, State
+from warren.raft.state import CANDIDATE, LEADER, ROLE_NAMES, Options, State
 
 
 @final
@@ -247,6 +247,30 @@ class Raft:
         ):
             election.campaign(state)
             state.end_call()
+
+    def go_on_alone(self, now_ms: i64) -> str:
+        """Lead the group with this copy as its only voter, though the others are not heard.
+
+        The caller knows that they never vote again. What they committed without this copy is lost;
+        of two voters there is no such entry.
+
+        Returns:
+            Why not; "" if it begins.
+        """
+        self._see(now_ms)
+        state = self.state
+        if state.role == LEADER:
+            return "it leads"
+        if not state.is_voter():
+            return "it does not vote"
+        if not state.is_vote_eligible():
+            return "it lacks entries that it once had"
+        if state.role == CANDIDATE and state.alone:
+            return "it is about to lead"
+        own = Replica(state.node, state.incarnation, True)
+        election.campaign_alone(state, [own])
+        state.end_call()
+        return ""
 
     def tick(self, now_ms: i64) -> None:
         """Time has passed. Early calls do nothing."""

@@ -157,6 +157,8 @@ class State:
         self.first_of_term: i64 = 0
         self.noop_due = False
         self.config_due: list[Replica] = []
+        self.alone: list[Replica] = []
+        """As candidate: the configuration to lead with, of which it is the only voter."""
         self.quorum_ms: i64 = -1
         self.leaving_ms: i64 = -1
         self.transfer_to = ""
@@ -292,6 +294,7 @@ class State:
             or leader != self.leader
             or leader_incarnation != self.leader_incarnation
         )
+        self.alone = []
         if term > self.term:
             self.term = term
             self.voted_for = ""
