@@ -37,6 +37,7 @@ from warren.node.cluster.observers import Observers
 from warren.node.cluster.parts import NodeParts
 from warren.node.cluster.queue_members import QueueMembers
 from warren.node.cluster.reconcile import Reconciler
+from warren.node.cluster.stranded import StrandedGroups
 from warren.node.copies import Copies
 from warren.node.dead_letters import DeadLetterWorker
 from warren.node.direct_replies import DirectReplyLinks
@@ -295,6 +296,7 @@ class Node(Loop):
                 self.reconciler,
                 self.usage,
                 self.direct_replies,
+                StrandedGroups(self, self.metadata, self.queues, self.cluster, self.repairs),
             )
         )
         self.queue_members.wire(self.copies, self.repairs)

@@ -285,6 +285,10 @@ class Repairs:
         damage.error = error
         self._damaged[group_id] = damage
 
+    def is_whole(self, group_id: int) -> bool:
+        """Whether nothing is known to be wrong with this node's copy of a queue."""
+        return group_id not in self._damaged and group_id not in self._unfit
+
     def wants(self, record: QueueRecord) -> bool:
         """Whether this node asked for another copy of a queue."""
         return int(record.group_id) in self._damaged
@@ -548,7 +552,9 @@ class Repairs:
         if member is None or queue is None or group_id in self._checking:
             return
         record = self._metadata.queue(queue.vhost, queue.name)
-        if record is None or record.group_id != group_id or not self._may_go(member, record, peer):
+        if record is None or record.group_id != group_id:
+            return
+        if not (self._may_go(member, record, peer) or self._has_all(member, record, peer)):
             return
         row = record.member_on(peer)
         if row is not None and row.incarnation == incarnation:
@@ -575,6 +581,24 @@ class Repairs:
                 up_to_date += 1
         return 2 * up_to_date > len(others)
 
+    def _has_all(self, member: Member, record: QueueRecord, without: str) -> bool:
+        """Whether the copy here, which nobody leads, has all that is committed.
+
+        Each of two voters has. The other one, which is damaged, does not run, so that neither can
+        be elected.
+        """
+        raft = member.raft
+        own = record.member_on(self._node_name)
+        if raft.leader != "" or not member.is_one_of_two():
+            return False
+        if not self.is_whole(int(member.group_id)):
+            return False
+        if own is None or own.incarnation != member.hard_state.incarnation:
+            return False
+        counted = [copy.node for copy in raft.members]
+        both = sorted([self._node_name, without])
+        return sorted(counted) == both and sorted(voters(record)) == both
+
     def checked(self, check: CopyCheck, error: BaseException | None) -> None:
         """A leader has read its own copy of a queue: if it is whole, another node's may go."""
         member = check.member
@@ -592,7 +616,10 @@ class Repairs:
         if (
             row is not None
             and row.incarnation == check.incarnation
-            and self._may_go(member, record, check.peer)
+            and (
+                self._may_go(member, record, check.peer)
+                or self._has_all(member, record, check.peer)
+            )
             and not self._placing.spent()
         ):
             self._loop.log_warning(

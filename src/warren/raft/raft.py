@@ -248,6 +248,26 @@ class Raft:
             election.campaign(state)
             state.end_call()
 
+    def is_one_of_two(self, known_index: i64) -> bool:
+        """Whether this copy has all that was ever committed, though another one votes, too.
+
+        That is so where each configuration that may be in force has it as a voter, and one other
+        at most. A third member joins by an entry that both have, and may get a vote by one that
+        only the others have.
+
+        Args:
+            known_index: What is known to be committed, from before a restart, too.
+        """
+        state = self.state
+        known = min(max(state.commit_index, known_index), state.log.last_index)
+        configs = state.configs
+        if len(configs.latest().members) > 2 or not state.is_vote_eligible():
+            return False
+        for config in [configs.at(known), *configs.between(known + 1, state.log.last_index)]:
+            if config.voters() > 2 or not config.has_voter(state.node, state.incarnation):
+                return False
+        return True
+
     def go_on_alone(self, now_ms: i64) -> str:
         """Lead the group with this copy as its only voter, though the others are not heard.
 

@@ -604,6 +604,10 @@ class Member(Proposer, GroupOwner):
         """Whether the log is no shorter than it was when it was given up for a snapshot."""
         return not self.log.incomplete and self.raft.state.is_vote_eligible()
 
+    def is_one_of_two(self) -> bool:
+        """Whether the copy here has all that was ever committed, though another one votes, too."""
+        return self.is_complete() and self.raft.is_one_of_two(self.hard_state.commit)
+
     def fed(self) -> bool:
         """A member always is, as far as it can be reached."""
         return True

@@ -310,6 +310,7 @@ class Cluster(MemberHost):
         parts.observers.tick(now)
         parts.reconciler.tick(now)
         parts.repairs.tick(now)
+        parts.stranded.tick(now)
         parts.remotes.tick()
         parts.direct_replies.tick(now)
         self.transfers.tick(now)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from warren.node.cluster.observers import Observers
     from warren.node.cluster.queue_members import QueueMembers
     from warren.node.cluster.reconcile import Reconciler
+    from warren.node.cluster.stranded import StrandedGroups
     from warren.node.copies import Copies
     from warren.node.direct_replies import DirectReplyLinks
     from warren.node.queues import LocalQueues
@@ -37,6 +38,7 @@ class NodeParts:
         reconciler: Reconciler,
         usage: Usage,
         direct_replies: DirectReplyLinks,
+        stranded: StrandedGroups,
     ) -> None:
         self.queues: LocalQueues = queues
         self.copies: Copies = copies
@@ -50,3 +52,4 @@ class NodeParts:
         self.reconciler: Reconciler = reconciler
         self.usage: Usage = usage
         self.direct_replies: DirectReplyLinks = direct_replies
+        self.stranded: StrandedGroups = stranded
