@@ -60,6 +60,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "status": {},
     "list_queues": {},
     "quorum_status": QUEUE,
+    "force_shrink_member_to_current_member": QUEUE,
     "add_member": {**QUEUE, "node": "b"},
     "transfer_leadership": {**QUEUE, "node": "b"},
     "rebalance": {},
@@ -383,7 +384,7 @@ def test_an_administrator_may_do_everything_without_a_socket(
     for name, voting in (("grow", ["a", "b"]), ("shrink", ["b"]), ("grow_to_count", ["a", "b"])):
         assert [(row.name, row.ok) for row in given[name]] == [("orders", True)]
         assert seen[name][0] == voting
-    assert [seen[name][2] for name in list(ARGUMENTS)[10:16]] == [1, 1, 0, 10, 10, 0]
+    assert [seen[name][2] for name in list(ARGUMENTS)[11:17]] == [1, 1, 0, 10, 10, 0]
     for name in ("list_policies", "list_operator_policies"):
         (row,) = given[name]
         assert (row.name, row.definition, row.apply_to) == ("five", {"target-group-size": 5}, "all")

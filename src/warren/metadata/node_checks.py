@@ -60,6 +60,10 @@ def check_node_that_joins(
     )
 
 
+ALONE = "rabbitmq-queues force_shrink_member_to_current_member"
+"""The command that has a queue go on with one copy, and loses what others had confirmed."""
+
+
 @final
 class Needs:
     """What keeps a node from going, found out queue by queue: there may be very many.
@@ -126,8 +130,25 @@ class Needs:
                 f"to go on without node '{self.name}', {self._lost} quorum queue(s) have no "
                 f"majority of running nodes, among them {self._first_lost}: start the nodes that "
                 "are down; by force the node goes all the same, and these queues give "
-                "errors for answers until they are deleted",
+                "errors for answers until they are deleted, or go on with one copy alone "
+                f"({ALONE})",
             )
+
+    def said_by_force(self) -> str:
+        """What becomes of queues when the node goes by force; empty if nothing does."""
+        said: list[str] = []
+        if self._last:
+            said.append(
+                f"{self._last} quorum queue(s) are deleted with their messages, among them "
+                f"{self._first_of_last}"
+            )
+        if self._lost:
+            said.append(
+                f"{self._lost} quorum queue(s) have no majority of running nodes and no leader, "
+                f"among them {self._first_lost}: start the nodes that are down; where they are "
+                f"lost, forget them, too, and have each queue go on with one copy ({ALONE})"
+            )
+        return "; ".join(said)
 
 
 def _said(queue: QueueRecord) -> str:

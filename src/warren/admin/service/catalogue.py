@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from warren.admin.service import (
+    alone,
     certificates,
     clients,
     cluster,
@@ -54,6 +55,7 @@ OPERATIONS: dict[str, Operation[Any, Any]] = {
         members.grow,
         members.grow_to_count,
         members.shrink,
+        alone.force_shrink_member_to_current_member,
         leaders.quorum_status,
         leaders.rebalance,
         leaders.transfer_leadership,

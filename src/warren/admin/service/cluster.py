@@ -235,8 +235,8 @@ async def removal(service: AdminService, name: str, force: bool, leaving: bool) 
     up = service.members.running()
     command = check_remove_node(machine, name, name in up, leaving, force)
     needs = Needs(name, up)
+    await look_at_all(service, needs)
     if not force:
-        await look_at_all(service, needs)
         needs.check_last()
         up = service.members.running()
         command = check_remove_node(machine, name, name in up, leaving, force)
@@ -251,6 +251,8 @@ async def removal(service: AdminService, name: str, force: bool, leaving: bool) 
         )
     if not force:
         needs.check_majorities()
+    elif said := needs.said_by_force():
+        log.warning("node %s goes by force: %s", name, said)
     return command
 
 

@@ -6,6 +6,7 @@ Source: MEM-02 to MEM-09; `rabbitmq-queues` of RabbitMQ 4.3.
 from __future__ import annotations
 
 import collections
+import logging
 from typing import Literal
 
 from warren.admin.service.caller import Caller
@@ -19,9 +20,11 @@ from warren.errors import PRECONDITION_FAILED, TIMED_OUT, Refusal
 from warren.metadata import member_checks
 from warren.metadata.commands import SetMembers
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.member_checks import check_node, quorum_queue, voters
+from warren.metadata.member_checks import check_node, majority_lost, quorum_queue, voters
 from warren.metadata.spread import Spread
 from warren.metadata.tables import QueueRecord
+
+log = logging.getLogger("warren")
 
 Strategy = Literal["all", "even"]
 """Which queues grow: all, or those with an even number of members."""
@@ -87,7 +90,7 @@ async def delete_member(
     (row,) = await change_members(
         service,
         [record],
-        lambda queue: member_checks.delete_member(queue, node, service.members.running(), force),
+        lambda queue: deleted(service, queue, node, force),
     )
     check_row(row)
     return MemberState(changed=True, votes=False)
@@ -208,8 +211,28 @@ async def shrink(
     return await change_members(
         service,
         found,
-        lambda queue: member_checks.delete_member(queue, node, service.members.running(), force),
+        lambda queue: deleted(service, queue, node, force),
     )
+
+
+def deleted(service: AdminService, queue: QueueRecord, node: str, force: bool) -> SetMembers | None:
+    """The command that removes a member; the log says so where a quorum is lost by force.
+
+    Raises:
+        Refusal: It is needed, and is not to go by force.
+    """
+    running = service.members.running()
+    command = member_checks.delete_member(queue, node, running, force)
+    lost = "" if command is None else majority_lost(queue, node, running)
+    if lost:
+        log.warning(
+            "%s loses its member on node %s by force, and has no leader until more of its members "
+            "run: %s",
+            title(queue.vhost, queue.name),
+            node,
+            lost,
+        )
+    return command
 
 
 def named(machine: MetadataMachine, vhost: str, queue: str, node: str) -> QueueRecord:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.node_checks import ALONE
 from warren.metadata.tables import QueueRecord
 from warren.node.loop import Loop
 from warren.node.queues import LocalQueues
@@ -119,8 +120,7 @@ class StrandedGroups:
             self._loop.log_warning(
                 f"{queue} has no leader and will get none: {why}. To go on with the copy on this "
                 "node, and without what others had confirmed and it does not have, run: "
-                f"rabbitmq-queues force_shrink_member_to_current_member --vhost '{record.vhost}' "
-                f"'{record.name}'"
+                f"{ALONE} --vhost '{record.vhost}' '{record.name}'"
             )
 
     def _is_own(self, record: QueueRecord, member: Member) -> bool:

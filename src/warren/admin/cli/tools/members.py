@@ -187,6 +187,11 @@ def _status(session: ToolSession, words: Words) -> Output:
     return ToolRows(columns, [list(row.cells().values()) for row in rows], "pretty_table")
 
 
+def _alone(session: ToolSession, words: Words) -> Output:
+    _of_queue(session, "force_shrink_member_to_current_member", {}, MemberState, words)
+    return None
+
+
 def _reclaim(session: ToolSession, words: Words) -> Output:
     # Nothing waits to be collected; but the queue has to be there.
     _of_queue(session, "quorum_status", {}, list[MemberStatus], words)
@@ -218,6 +223,19 @@ add(
         2,
         {"force": TRUTH},
         says("Removing a replica of queue {0} on node {1}..."),
+    ),
+    ToolCommand(
+        "force_shrink_member_to_current_member",
+        (QUEUES,),
+        f"[--vhost <vhost>] <queue> {LIMIT}",
+        REPLICATION,
+        "Has a quorum queue without a leader go on with the copy on the target node alone. What "
+        "other members had confirmed and that copy does not have is lost",
+        _alone,
+        1,
+        1,
+        {},
+        says("Shrinking queue {0} to its member on the target node..."),
     ),
     ToolCommand(
         "grow",
