@@ -210,3 +210,42 @@ def test_a_cluster_of_two_releases_has_none() -> None:
     refused = pair.a.client().call(declare)
     assert isinstance(refused, (spec.ChannelClose, spec.ConnectionClose))
     assert "this needs cluster version 4" in refused.reply_text
+
+
+@pytest.mark.rule("CT-03")
+@pytest.mark.parametrize("hears", ["entries", "a state"])
+@pytest.mark.parametrize("size", (1, 3))
+def test_it_is_told_of_what_it_held_too_long_before_its_session_was_closed(
+    size: int, hears: str
+) -> None:
+    """Both are in what its node hears at once; its consumer has another identity after it."""
+    more = {"x_quorum_initial_group_size": size, "x_consumer_timeout": 1_000}
+    pair, away, consumer = trio(SHORT_MS, **more)
+    cut_off(pair, "c")
+    held = pair.a.queue(NAME).fifo
+    pair.until(lambda: ready(pair) == 1)
+    assert held.consumers, "by its timeout"
+    pair.until(lambda: not pair.a.queue(NAME).fifo.consumers)
+    if hears == "a state":
+        for station in (pair.a, pair.b):
+            group = station.node.cluster.members.get(int(station.record(NAME).group_id))
+            if group is not None:
+                group.log.keep_recent(0)
+                index = int(group.applied_index)
+                group.snapshot()
+                pair.until(lambda group=group, index=index: group.log.snapshot_index >= index)
+    heal(pair)
+    pair.until(lambda: isinstance(consumer.methods[-1], spec.BasicCancel))
+    pair.settle(20)
+    assert consumer.bodies() == [b"1"]
+    assert not pair.a.queue(NAME).fifo.consumers
+
+
+def test_it_is_told_nothing_where_it_held_nothing_for_too_long() -> None:
+    pair, away, consumer = trio(SHORT_MS, x_consumer_timeout=60_000)
+    cut_off(pair, "c")
+    pair.until(lambda: not pair.a.queue(NAME).fifo.consumers)
+    heal(pair)
+    pair.until(lambda: len(consumer.messages) == 2)
+    assert consumer.messages[1].redelivered
+    assert not isinstance(consumer.methods[-1], spec.BasicCancel)

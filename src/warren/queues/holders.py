@@ -110,8 +110,9 @@ class Holders:
     def find_timed_out(self, queue: FifoQueue, before: dict[int, Consumer]) -> None:
         """Note of whom messages went back within a state.
 
-        It says so of consumers, as long as they have not settled these. Pollers and cancelled
-        consumers are forgotten with their last message: it only says what they hold.
+        It says so of consumers, as long as they have not settled these and their session goes on.
+        Pollers and cancelled consumers are forgotten with their last message: it only says what
+        they hold.
 
         Args:
             before: The consumers as of what this node had last before it.
@@ -124,9 +125,15 @@ class Holders:
                 self._missed.append(TimedOut(now.id, now.locks.timeout_ms))
                 continue
             was = before.get(consumer_id)
-            if was is None or was.locks is None or was.held == 0 or consumer_id in queue.links:
+            if was is None or was.locks is None or was.held == 0:
                 continue
             first = was.lowest()
-            behind = gave_up_to(was, now)
+            if consumer_id not in queue.links:
+                behind = gave_up_to(was, now)
+            elif now is None:
+                # Its session was closed, so the state does not say; this node's clock does.
+                behind = was.locks.due_behind(i64(queue.host.now_ms()), was.next_mid)
+            else:
+                continue
             if first < behind and owner.holder.holds(queue, consumer_id, first, behind - 1):
                 self._missed.append(TimedOut(consumer_id, was.locks.timeout_ms))

@@ -691,7 +691,14 @@ class QuorumQueue(SessionQueue, Machine):
         self._mark()
 
     def session_renewed(self) -> None:
-        """Attach the consumers of this node anew: late settles for the old ones do nothing."""
+        """Attach the consumers of this node anew: late settles for the old ones do nothing.
+
+        Those that held messages for too long before that are told now: their identities are over.
+        """
+        for _, late in self.holders.take_timed_out():
+            self.holders.tell(self, late)
+        for late in self.holders.take_missed():
+            self.holders.tell(self, late)
         self._unproven = None
         self._forgotten = None
         self._attach_anew()
