@@ -174,6 +174,9 @@ REPLY_TEXT_CHARS_MAX: Final = 255
 #: Record batches that one `table.read` answers with, at most, in bytes: they are in memory at once.
 TABLE_READ_BYTES_MAX: Final = 16_777_216
 
+#: Groups of readers that a queue has, as far as clients may make more: each is in its snapshots.
+READER_GROUPS_MAX: Final = 1_024
+
 # --- content ------------------------------------------------------------------------------------
 
 #: Payload of a body frame that is kept as it came, in bytes, all but a message's last: its framing

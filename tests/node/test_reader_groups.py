@@ -6,6 +6,7 @@ import pytest
 
 from tests.node.pair import Client, Pair
 from warren.client.table import decode_runs
+from warren.limits import READER_GROUPS_MAX
 from warren.wire.amqp091 import spec
 
 QUEUE = "q"
@@ -154,3 +155,20 @@ def test_the_time_that_a_broker_is_down_does_not_count_against_a_lease(kind: str
     assert held(pair) == 4
     wait(pair, 5_000)
     assert held(pair) == 0
+
+
+def test_a_queue_has_so_many_groups_and_no_more(kind: str) -> None:
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.declare(QUEUE, kind=kind)
+    for number in range(READER_GROUPS_MAX):
+        acquired = client.call(spec.TableAcquire(0, QUEUE, f"g{number}", LEASE_MS))
+        assert isinstance(acquired, spec.TableAcquireOk)
+    refused = client.call(spec.TableAcquire(0, QUEUE, "more", LEASE_MS))
+    assert isinstance(refused, spec.ChannelClose) and refused.reply_code == 406
+    assert "delete one" in refused.reply_text
+    again = client.call(spec.TableAcquire(0, QUEUE, "g7", LEASE_MS))
+    assert isinstance(again, spec.TableAcquireOk) and again.epoch == 2
+    assert isinstance(client.call(spec.TableDelete(0, QUEUE, "g9")), spec.TableDeleteOk)
+    more = client.call(spec.TableAcquire(0, QUEUE, "more", LEASE_MS))
+    assert isinstance(more, spec.TableAcquireOk)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from librt.strings import BytesWriter
 
-from tests.queues.driver import Driven
+from tests.queues.driver import NOW_MS, Driven
 from warren.queues.fifo import commands
 from warren.queues.fifo.config import write_max_length, write_single_active
 
@@ -96,3 +96,25 @@ def test_the_settings_of_a_snapshot_are_all_there_are() -> None:
     lags.restore(leads.encode())
     assert lags.config.max_length == -1
     assert lags.encode() == leads.encode()
+
+
+def test_who_held_messages_too_long_waits_also_where_it_is_said_late() -> None:
+    """A machine that was there and one from a snapshot serve the same consumer."""
+    queue = Driven(20)
+    timeout_ms = 1_000
+    queue.write(lambda out: commands.attach_timed(out, 1, 5, 9, timeout_ms), now_ms=NOW_MS)
+    queue.enqueue(0, 2)
+    queue.dispatch()
+    assert served(queue) == [1]
+    queue.write(commands.time_out, now_ms=NOW_MS + 2 * timeout_ms)
+    queue.write(lambda out: commands.config(out, fields()), now_ms=NOW_MS + 2 * timeout_ms)
+    queue.attach(2, 5, 0)
+    other = again(queue)
+    for each in (queue, other):
+        each.dispatch()
+        assert set(served(each)) == {2}
+        each.settle(1, 0, 1)
+        each.settle(2, 0, 1)
+        each.enqueue(2, 1)
+        each.dispatch()
+        assert served(each) == [1], "it has settled all, and has the higher priority"

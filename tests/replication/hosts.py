@@ -187,6 +187,9 @@ class FakeHost(MemberHost):
     def session_lost(self, session: int) -> bool:
         return session in self.lost
 
+    def session_past(self, session: int) -> bool:
+        return session in self.over and session not in self.lost
+
     def session_of_another(self, session: int, node: str) -> bool:
         return False
 

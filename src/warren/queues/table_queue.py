@@ -11,6 +11,7 @@ from abc import abstractmethod
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from warren.limits import READER_GROUPS_MAX
 from warren.log.listener import RawReader
 from warren.pending import PendingReply
 from warren.queues.fifo import commands
@@ -141,6 +142,14 @@ class TableQueue(LoggedQueue):
         return self.fifo.ready.bytes
 
     # Groups of readers.
+
+    def may_acquire(self, group: str) -> bool:
+        """Whether a group is there, or may be made, as far as it is known here how many there are.
+
+        Each node looks before it asks the machine, which takes whatever a log says.
+        """
+        groups = self.fifo.groups
+        return group in groups or len(groups) < READER_GROUPS_MAX
 
     def acquire(self, group: str, lease_ms: i64, kept: bool, waiter: PendingReply) -> None:
         """Have a reader take a group over; the reply has its epoch and its newest lease.

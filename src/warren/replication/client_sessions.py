@@ -56,6 +56,12 @@ class ClientSessions:
         """The sequence that is waited for; 0 if the session is closed."""
         return self._next.get(session, 1)
 
+    def forget(self, session: i64) -> None:
+        """A session is over for good, and nothing of it is on its way."""
+        self._next.pop(session, None)
+        if self._asked is not None:
+            self._asked.pop(session, None)
+
     def took(self, session: i64, sequence: i64) -> None:
         """An entry is in the log."""
         self._next[session] = sequence + 1

@@ -88,6 +88,13 @@ class MemberHost:
         """
 
     @abstractmethod
+    def session_past(self, session: i64) -> bool:
+        """Whether no node will ever use a session again: it is of a life that is known to be over.
+
+        A node that is only not heard lives on.
+        """
+
+    @abstractmethod
     def session_of_another(self, session: i64, node: str) -> bool:
         """Whether a session is known to be one of some other node than this."""
 

@@ -55,9 +55,11 @@ from warren.replication.machine import NO_MACHINE, Machine, Proposer
 from warren.replication.observing import Observing
 from warren.replication.proposals import Proposal, Proposals
 from warren.replication.raft_entries import (
+    CLOSED_ENOUGH,
     MEMBERS,
     RAFT_SESSION,
     are_lost,
+    closed_before,
     closed_sessions,
     note_session,
 )
@@ -746,6 +748,8 @@ class Member(Proposer, GroupOwner):
         closed = closed_sessions(batch)
         if closed:
             note_session(self.sessions, batch)
+            if len(self.sessions) > CLOSED_ENOUGH:
+                self._forget_past()
             self.machine.sessions_closed(closed, batch.stamp_ms, are_lost(batch))
             own = self.proposals.session
             if own in closed:
@@ -758,6 +762,17 @@ class Member(Proposer, GroupOwner):
             self.machine.elected()
             self.client_sessions.close_sessions(self)
             self.host.leadership(self)
+
+    def _forget_past(self) -> None:
+        """Forget closed sessions of lives that are over, but for the newest ones.
+
+        A group keeps them in memory and in each snapshot. What a member forgets concerns what it
+        takes as leader, and no machine.
+        """
+        for session in closed_before(self.sessions, CLOSED_ENOUGH):
+            if self.host.session_past(session):
+                del self.sessions[session]
+                self.client_sessions.forget(session)
 
     def _note_doubts(self) -> None:
         """After a crash of a sole member, have the log say that any message may have been seen.

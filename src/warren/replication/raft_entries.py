@@ -22,6 +22,9 @@ CLOSE: Final = 2
 LOSE: Final = 3
 CLOSED_MAX: Final = 1_024
 """Closed sessions that are remembered; by then nothing of older ones can still be under way."""
+CLOSED_ENOUGH: Final = 32
+"""So many are remembered of nodes that live other lives by now: what is on its way of an older life
+ends with its links."""
 
 
 def is_members(batch: Batch) -> bool:
@@ -58,6 +61,10 @@ def note_session(sessions: dict[int, int], batch: Batch) -> None:
             last = sessions.pop(session, 0)
             sessions[session] = ~last if last >= 0 else last
         if closed and len(sessions) > CLOSED_MAX:
-            over = [session for session in sessions if sessions[session] < 0]
-            for session in over[:-CLOSED_MAX]:
+            for session in closed_before(sessions, CLOSED_MAX):
                 del sessions[session]
+
+
+def closed_before(sessions: dict[int, int], newest: int) -> list[int]:
+    """The closed sessions but for so many that were closed last, in the order of their closing."""
+    return [session for session in sessions if sessions[session] < 0][:-newest]

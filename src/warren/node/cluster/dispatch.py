@@ -612,6 +612,16 @@ class Cluster(MemberHost):
                 return True
         return False
 
+    def session_past(self, session: i64) -> bool:
+        """Whether the life of a session is over, by tables that are newer than its beginning."""
+        life = life_of_session(session)
+        if life > self._metadata.applied_index or life in (self.session, self.newest):
+            return False
+        for record in self._metadata.nodes.values():
+            if life in (record.session, record.newest):
+                return False
+        return True
+
     def session_of_another(self, session: i64, node: str) -> bool:
         """Whether the tables give a session to some other node than this."""
         life = life_of_session(session)

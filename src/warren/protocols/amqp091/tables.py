@@ -22,7 +22,7 @@ from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64, u8
 
 from warren.errors import Compacted, CorruptRecord
-from warren.limits import TABLE_READ_BYTES_MAX
+from warren.limits import READER_GROUPS_MAX, TABLE_READ_BYTES_MAX
 from warren.log.listener import RawReader
 from warren.log.runlist import PAIR_BYTES
 from warren.ports import Work
@@ -123,6 +123,12 @@ def handle(channel: Channel, method: spec.Method) -> None:
         queue = _queue(channel, method.queue)
         if isinstance(method, spec.TableAcquire) and not method.group:
             raise ChannelException(406, "a group needs a name")
+        if isinstance(method, spec.TableAcquire) and not queue.may_acquire(method.group):
+            raise ChannelException(
+                406,
+                f"{queue} has {READER_GROUPS_MAX} groups of readers, which are as many as it may "
+                "have: delete one that is needed no more",
+            )
         classic = not queue.type.replicated
         if classic or isinstance(method, (spec.TableRetake, spec.TableDelete)):
             channel.vhost.check_groups(classic)

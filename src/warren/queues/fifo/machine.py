@@ -434,7 +434,8 @@ class Fifo:
         self.config.single_active = True
         self.single = SingleActive(not self.config.keeps_place)
         for consumer in self.consumers.values():
-            if consumer.active:
+            # One that held messages for too long waits for its turn when it has settled these.
+            if consumer.active and consumer.standing != TIMED_OUT:
                 self.service.leave(consumer)
                 self.single.attached(consumer)
 
