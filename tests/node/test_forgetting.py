@@ -83,27 +83,55 @@ def test_a_queue_whose_only_member_is_forgotten_is_gone() -> None:
     works(pair, client)
 
 
-@pytest.mark.rule("MEM-06", "MEM-07", "BEH-14")
-def test_a_queue_that_loses_its_majority_by_force_says_so_and_can_be_deleted() -> None:
-    """Half of two members is no majority, even if the other one is to be forgotten."""
+@pytest.mark.rule("MEM-06", "MEM-07")
+def test_of_two_members_the_other_one_goes_on_when_one_is_forgotten_by_force() -> None:
+    """Half of two members is no majority; but it has all that was confirmed."""
     pair, (_, gone) = three(2)
+    client = pair.a.client()
+    client.publish_confirmed(QUEUE, 1)
     pair.stations[gone].kill()
     running = pair.a.node.queue_members.running
     pair.until(lambda: gone not in running())
     with pytest.raises(Refusal, match="1 quorum queue.s. have no majority .*errors for answers"):
         needs(pair.a, gone).check_majorities()
+    assert needs(pair.a, gone).said_by_force() == ""
+    pair.until(lambda: not pair.a.queue(QUEUE).proposer().has_leader())
     forget(pair, gone)
-    answer = refusal(pair, pair.a.client(), spec.BasicGet(0, QUEUE, False))
-    assert answer.reply_text.endswith(f"timeout; no majority without {gone}")
+    pair.until(lambda: pair.a.queue(QUEUE).proposer().leads())
+    assert any("goes on with the copy on this node" in text for text in pair.a.warnings)
+    got = client.get(QUEUE)
+    assert got is not None and got.body == b"1"
+    client.publish_confirmed(QUEUE, 1)
+
+
+@pytest.mark.rule("MEM-06", "MEM-07", "BEH-14")
+def test_a_queue_that_loses_its_majority_by_force_says_so_and_can_be_deleted() -> None:
+    pair, _ = three(2)
+    for name in "de":
+        pair.add(name)
+    client = pair.a.client()
+    client.declare("third", kind="quorum", size=3)
+    record = pair.a.record("third")
+    gone = [row.node for row in record.members if row.node != "a"]
+    for name in gone:
+        pair.stations[name].kill()
+    running = pair.a.node.queue_members.running
+    pair.until(lambda: not set(gone) & set(running()))
+    assert "among them 'third' in vhost '/'" in needs(pair.a, gone[0]).said_by_force()
+    for name in gone:
+        forget(pair, name)
+    answer = refusal(pair, pair.a.client(), spec.BasicGet(0, "third", False))
+    assert "timeout; no majority" in answer.reply_text
     publisher = pair.a.client()
     publisher.call(spec.ConfirmSelect(False))
-    publisher.publish(QUEUE, b"1")
+    publisher.publish("third", b"1")
     pass_time(pair, WAIT_MS)
     assert not publisher.acked and not publisher.nacked
     client = pair.a.client()
-    deleted = client.call(spec.QueueDelete(0, QUEUE, False, False, False))
+    deleted = client.call(spec.QueueDelete(0, "third", False, False, False))
     assert isinstance(deleted, spec.QueueDeleteOk)
-    works(pair, client)
+    client.declare("third", kind="quorum", size=3)
+    client.publish_confirmed("third", 1)
 
 
 @pytest.mark.rule("D-07")

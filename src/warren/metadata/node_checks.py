@@ -86,6 +86,10 @@ class Needs:
         self._lost: int = 0
         """those that would have no majority of voters that are up,"""
         self._first_lost: str = ""
+        """one of these,"""
+        self._leaderless: int = 0
+        """those of them that then have no leader: of two members one goes on alone,"""
+        self._first_leaderless: str = ""
         """and one of these."""
 
     def look(self, queue: QueueRecord) -> None:
@@ -103,6 +107,10 @@ class Needs:
         ):
             self._lost += 1
             self._first_lost = self._first_lost or _said(queue)
+            left = [node for node in voting if node != self.name]
+            if len(voting) != 2 or len(left) != 1 or left[0] not in self._running:
+                self._leaderless += 1
+                self._first_leaderless = self._first_leaderless or _said(queue)
 
     def check_last(self) -> None:
         """Check that no queue has its only voter there.
@@ -129,9 +137,9 @@ class Needs:
                 PRECONDITION_FAILED,
                 f"to go on without node '{self.name}', {self._lost} quorum queue(s) have no "
                 f"majority of running nodes, among them {self._first_lost}: start the nodes that "
-                "are down; by force the node goes all the same, and these queues give "
-                "errors for answers until they are deleted, or go on with one copy alone "
-                f"({ALONE})",
+                "are down; by force the node goes all the same. A queue of two members then goes "
+                "on with the other one; others give errors for answers until they are deleted, or "
+                f"go on with one copy by {ALONE}",
             )
 
     def said_by_force(self) -> str:
@@ -142,11 +150,12 @@ class Needs:
                 f"{self._last} quorum queue(s) are deleted with their messages, among them "
                 f"{self._first_of_last}"
             )
-        if self._lost:
+        if self._leaderless:
             said.append(
-                f"{self._lost} quorum queue(s) have no majority of running nodes and no leader, "
-                f"among them {self._first_lost}: start the nodes that are down; where they are "
-                f"lost, forget them, too, and have each queue go on with one copy ({ALONE})"
+                f"{self._leaderless} quorum queue(s) have no majority of running nodes and no "
+                f"leader, among them {self._first_leaderless}: start the nodes that are down; "
+                "where they are lost, forget them, too, and have each queue go on with one copy "
+                f"({ALONE})"
             )
         return "; ".join(said)
 
