@@ -282,6 +282,9 @@ class Node(Loop):
         self.dead_letters: DeadLetterWorker = DeadLetterWorker(
             self, self.metadata, self.queues, self.vhosts, self.remotes, self.store
         )
+        self.stranded: StrandedGroups = StrandedGroups(
+            self, self.metadata, self.queues, self.cluster, self.repairs
+        )
         self.cluster.wire(
             NodeParts(
                 self.queues,
@@ -296,7 +299,7 @@ class Node(Loop):
                 self.reconciler,
                 self.usage,
                 self.direct_replies,
-                StrandedGroups(self, self.metadata, self.queues, self.cluster, self.repairs),
+                self.stranded,
             )
         )
         self.queue_members.wire(self.copies, self.repairs)

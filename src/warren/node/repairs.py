@@ -582,7 +582,7 @@ class Repairs:
         return 2 * up_to_date > len(others)
 
     def _has_all(self, member: Member, record: QueueRecord, without: str) -> bool:
-        """Whether the copy here, which nobody leads, has all that is committed.
+        """Whether the copy here has all that is committed, and no leader.
 
         Each of two voters has. The other one, which is damaged, does not run, so that neither can
         be elected.

@@ -87,7 +87,7 @@ def campaign(state: State) -> None:
 
 
 def campaign_alone(state: State, members: list[Replica]) -> None:
-    """Lead the next term with a configuration of which this copy is the only voter.
+    """Begin the next term with this copy as the only voter.
 
     Nobody else is asked. The term is a new one all the same, and the own vote durable before it is
     led: another candidate of it would need this vote, so nobody else writes entries of that term.

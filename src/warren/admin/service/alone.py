@@ -17,9 +17,7 @@ from warren.admin.service.waiting import until
 from warren.errors import PRECONDITION_FAILED, TIMED_OUT, Refusal
 from warren.metadata.commands import SetMembers
 from warren.metadata.member_checks import quorum_queue
-from warren.metadata.tables import MemberRecord, QueueRecord
-from warren.node.cluster.stranded import is_gone
-from warren.replication.member import Member
+from warren.metadata.tables import MemberRecord
 
 log = logging.getLogger("warren")
 
@@ -42,11 +40,14 @@ async def force_shrink_member_to_current_member(
     """
     await service.catch_up()
     record = quorum_queue(service.machine, vhost, queue)
-    member = _own_copy(service, record)
-    others = [copy for copy in member.raft.members if copy.node != service.own_name]
-    if member.raft.is_leader and not any(copy.voter for copy in others):
+    stranded = service.node.stranded
+    named = title(vhost, queue)
+    if stranded.is_alone(record):
         return MemberState(changed=False, votes=True)
-    living = _living(service, record, member)
+    why = stranded.why_not_alone(record)
+    if why:
+        raise Refusal(PRECONDITION_FAILED, f"{named}: {why}")
+    living = stranded.living(record)
     if living:
         members = [
             MemberRecord(row.node, service.node.placing.new_group(), row.voter)
@@ -55,89 +56,22 @@ async def force_shrink_member_to_current_member(
             for row in record.members
         ]
         await service.change(SetMembers(record.group_id, vhost, queue, members, record.revision))
-        if service.machine.queue(vhost, queue) is not record:
-            record = quorum_queue(service.machine, vhost, queue)
-    names = ", ".join(copy.node for copy in others)
+        record = quorum_queue(service.machine, vhost, queue)
     log.warning(
         "%s goes on with the copy on this node alone, as an operator asked: what %s had confirmed "
         "and it does not have is lost",
-        title(vhost, queue),
-        names,
+        named,
+        ", ".join(stranded.others(record)),
     )
     refused: list[str] = []
 
     def begin() -> None:
-        refused.append(member.raft.go_on_alone(service.node.monotonic_ms()))
-        member.work()
+        refused.append(stranded.go_on_alone(record))
 
     service.host.guarded(begin)
     service.host.after_event()
     if refused[0]:
-        raise Refusal(PRECONDITION_FAILED, f"{title(vhost, queue)}: {refused[0]}")
-    if not await until(lambda: member.leads_fully(), LEAD_SECONDS):
-        raise Refusal(TIMED_OUT, f"{title(vhost, queue)} has no leader yet; ask once more")
+        raise Refusal(PRECONDITION_FAILED, f"{named}: {refused[0]}")
+    if not await until(lambda: stranded.is_alone(record), LEAD_SECONDS):
+        raise Refusal(TIMED_OUT, f"{named} has no leader yet; ask once more")
     return MemberState(changed=True, votes=True)
-
-
-def _own_copy(service: AdminService, record: QueueRecord) -> Member:
-    """The copy on this node, which has to vote.
-
-    Raises:
-        Refusal: There is none, or none that can be used.
-    """
-    own = record.member_on(service.own_name)
-    if own is None or not own.voter:
-        holders = ", ".join(row.node for row in record.members if row.voter)
-        raise Refusal(
-            PRECONDITION_FAILED,
-            f"{title(record.vhost, record.name)} has no voting member on node "
-            f"'{service.own_name}': ask one of {holders}, the one whose copy has most "
-            "(quorum_status)",
-        )
-    member = service.node.cluster.members.get(int(record.group_id))
-    if member is None or member.hard_state.incarnation != own.incarnation:
-        raise Refusal(
-            PRECONDITION_FAILED,
-            f"the copy of {title(record.vhost, record.name)} on node '{service.own_name}' could "
-            "not be started, since it is damaged: ask another one",
-        )
-    return member
-
-
-def _living(service: AdminService, record: QueueRecord, member: Member) -> list[str]:
-    """Other nodes with a voter of the group that run; the rest of its voters is gone for good.
-
-    Raises:
-        Refusal: The queue has a leader, or can get one; or one of them may come back.
-    """
-    name = title(record.vhost, record.name)
-    if member.raft.leader:
-        raise Refusal(
-            PRECONDITION_FAILED,
-            f"{name} is led by node '{member.raft.leader}': remove its other members with "
-            "delete_member",
-        )
-    running = service.members.running()
-    voters = [copy for copy in member.raft.members if copy.voter]
-    left = [
-        copy.node
-        for copy in voters
-        if copy.node != service.own_name
-        and copy.node in service.machine.nodes
-        and not is_gone(record, copy)
-    ]
-    down = [node for node in left if node not in running]
-    if down:
-        raise Refusal(
-            PRECONDITION_FAILED,
-            f"{name} has members on nodes that are down and may come back: {', '.join(down)}. "
-            "Start them; or, where they are lost, have the cluster forget them first "
-            "(forget_cluster_node)",
-        )
-    if 2 * (len(left) + 1) > len(voters):
-        raise Refusal(
-            PRECONDITION_FAILED,
-            f"{name} has a majority of its members, on {', '.join([service.own_name, *left])}: "
-            "one of them will lead",
-        )
-    return left

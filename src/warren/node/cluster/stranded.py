@@ -123,6 +123,81 @@ class StrandedGroups:
                 f"{ALONE} --vhost '{record.vhost}' '{record.name}'"
             )
 
+    # --- as an operator wants -------------------------------------------------------------------
+
+    def is_alone(self, record: QueueRecord) -> bool:
+        """Whether the copy here leads, and no other one votes."""
+        member = self._cluster.members.get(int(record.group_id))
+        if member is None or not member.leads_fully():
+            return False
+        return not any(copy.voter for copy in member.raft.members if copy.node != self._node_name)
+
+    def others(self, record: QueueRecord) -> list[str]:
+        """The nodes of the group's other members, as the copy here knows them."""
+        member = self._cluster.members.get(int(record.group_id))
+        copies = [] if member is None else member.raft.members
+        return [copy.node for copy in copies if copy.node != self._node_name]
+
+    def living(self, record: QueueRecord) -> list[str]:
+        """The nodes of other voters that run; their copies are to begin anew."""
+        member = self._cluster.members.get(int(record.group_id))
+        if member is None:
+            return []
+        return [
+            copy.node
+            for copy in member.raft.members
+            if copy.voter
+            and copy.node != self._node_name
+            and copy.node in self._metadata.nodes
+            and not is_gone(record, copy)
+        ]
+
+    def why_not_alone(self, record: QueueRecord) -> str:
+        """Why the copy here must not go on alone, though an operator asks; empty if it may."""
+        own = record.member_on(self._node_name)
+        if own is None or not own.voter:
+            holders = ", ".join(row.node for row in record.members if row.voter)
+            return (
+                f"it has no voting member on node '{self._node_name}': ask one of {holders}, the "
+                "one whose copy has most (quorum_status)"
+            )
+        member = self._cluster.members.get(int(record.group_id))
+        if member is None or member.hard_state.incarnation != own.incarnation:
+            return (
+                f"its copy on node '{self._node_name}' could not be started, since it is damaged: "
+                "ask another one"
+            )
+        if member.raft.leader:
+            return (
+                f"it is led by node '{member.raft.leader}': remove its other members with "
+                "delete_member"
+            )
+        running = self._cluster.running()
+        left = self.living(record)
+        down = [node for node in left if node not in running]
+        if down:
+            return (
+                f"it has members on nodes that are down and may come back: {', '.join(down)}. "
+                "Start them; or, where they are lost, have the cluster forget them first "
+                "(forget_cluster_node)"
+            )
+        voters = [copy for copy in member.raft.members if copy.voter]
+        if 2 * (len(left) + 1) > len(voters):
+            return (
+                f"it has a majority of its members, on {', '.join([self._node_name, *left])}: "
+                "one of them will lead"
+            )
+        return ""
+
+    def go_on_alone(self, record: QueueRecord) -> str:
+        """Have the copy here lead as the only voter; gives why not, or nothing."""
+        member = self._cluster.members.get(int(record.group_id))
+        if member is None:
+            return "its copy is gone"
+        why = member.raft.go_on_alone(self._loop.monotonic_ms())
+        member.work()
+        return why
+
     def _is_own(self, record: QueueRecord, member: Member) -> bool:
         """Whether the tables name the copy here, as one that votes."""
         own = record.member_on(self._node_name)
