@@ -89,8 +89,8 @@ def campaign(state: State) -> None:
 def campaign_alone(state: State, members: list[Replica]) -> None:
     """Begin the next term with this copy as the only voter.
 
-    Nobody else is asked. The term is a new one all the same, and the own vote durable before it is
-    led: another candidate of it would need this vote, so nobody else writes entries of that term.
+    No other vote is asked for. The own vote is durable first all the same: another candidate of the
+    term would need it, so no other member writes entries of that term.
     """
     state.follow(state.term + 1, "", 0)
     state.role = CANDIDATE
