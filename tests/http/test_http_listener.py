@@ -168,6 +168,48 @@ def test_connections_are_bounded(make_http: Callable[[], Broker]) -> None:
     broker.check_alive()
 
 
+def test_half_sent_logins_keep_nobody_out(make_http: Callable[[], Broker]) -> None:
+    """Of one address few may be under way, and what is half sent makes room for who asks."""
+    broker = make_http().start()
+    port = int(broker.management)
+    peer = Peer(broker.host, port, broker.port)
+    head = "POST /login HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n"
+    head += "content-type: application/x-www-form-urlencoded\r\n\r\nusername="
+    slow = []
+    for _ in range(400):
+        sock = socket.create_connection((broker.host, port), timeout=patient(10.0))
+        sock.sendall(head.encode())
+        slow.append(sock)
+    assert [peer.raw(Ask("GET", "/whoami"))[0] for _ in range(20)] == [200] * 20
+    answers = []
+    for sock in slow:
+        try:
+            answers.append(sock.recv(12))
+        except ConnectionError:
+            answers.append(b"")
+        sock.close()
+    assert b"HTTP/1.1 503" in answers
+    # Those that were let wait were told that it took too long, or made room.
+    assert answers.count(b"HTTP/1.1 408") <= 20
+    assert set(answers) <= {b"HTTP/1.1 503", b"HTTP/1.1 408", b""}
+
+
+def test_uploads_that_do_not_come_make_room(make_http: Callable[[], Broker]) -> None:
+    """Requests of users, too: their bodies may be on their way, but others ask meanwhile."""
+    broker = make_http().start()
+    port = int(broker.management)
+    peer = Peer(broker.host, port, broker.port)
+    head = f"PUT /api/vhosts/x HTTP/1.1\r\nhost: x\r\nauthorization: {GUEST}\r\n"
+    slow = []
+    for _ in range(400):
+        sock = socket.create_connection((broker.host, port), timeout=patient(10.0))
+        sock.sendall(f"{head}content-length: 100\r\n\r\n{{".encode())
+        slow.append(sock)
+    assert [peer.raw(Ask("GET", "/whoami"))[0] for _ in range(20)] == [200] * 20
+    for sock in slow:
+        sock.close()
+
+
 def test_another_sites_page_changes_nothing(peer: Peer) -> None:
     for headers in (
         {"origin": "http://elsewhere.example"},

@@ -97,6 +97,20 @@ def test_the_api_answers_over_tls(secure: Secure) -> None:
     assert [row["port"] for row in found["contexts"]] == [str(secure.api)]
 
 
+def test_the_cookie_of_a_session_stays_on_tls(secure: Secure) -> None:
+    connection = http.client.HTTPSConnection(
+        HOST, secure.api, context=secure.context(), timeout=patient(30)
+    )
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    try:
+        connection.request("POST", "/login", "username=guest&password=guest", form)
+        answer = connection.getresponse()
+        assert answer.status == 303
+        assert "Secure" in (answer.headers["set-cookie"] or "").split("; ")
+    finally:
+        connection.close()
+
+
 def test_certificates_that_expire_soon_are_named(secure: Secure) -> None:
     """Over HTTP and by RabbitMQ's command; those of tests are good for two days."""
     check = "/api/health/checks/certificate-expiration"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections import Counter
 from email.utils import formatdate
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from warren.admin.http.failures import Outermost
+from warren.admin.service.logins import network_of
 
 log = logging.getLogger("warren")
 
@@ -42,10 +44,15 @@ IDLE_SECONDS = 60
 
 
 class HttpProtocol(H11Protocol):
-    """One connection of a client, which is bounded in time."""
+    """One connection of a client, which is bounded in time.
+
+    Attributes:
+        host: From where the client comes, by its network.
+    """
 
     def __init__(self, listener: HttpListener, *args: Any, **arguments: Any) -> None:
         super().__init__(*args, **arguments)
+        self.host = ""
         self._listener = listener
         self._head_timer: asyncio.TimerHandle | None = None
         self._unread_timer: asyncio.TimerHandle | None = None
@@ -56,8 +63,15 @@ class HttpProtocol(H11Protocol):
         """Whether nothing is being answered."""
         return self.cycle is None or bool(self.cycle.response_complete)
 
+    @property
+    def half_sent(self) -> bool:
+        """Whether the body of a request that is being answered is not here yet."""
+        return not self.idle and bool(self.cycle.more_body)
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a client in, if there is room, or can be made by closing one that asks nothing."""
+        peer = transport.get_extra_info("peername")
+        self.host = network_of(str(peer[0])) if peer else ""
         super().connection_made(cast(asyncio.Transport, transport))
         self._await_head()
         self._listener.came(self)
@@ -233,16 +247,14 @@ class HttpListener:
                 connection.shed()
 
     def came(self, newcomer: HttpProtocol) -> None:
-        """Make room for a connection; where there is none it goes again."""
-        connections = self._state.connections
-        if len(connections) <= self._connections_max:
+        """Make room for a connection by one that waits for its client; else it goes again."""
+        if len(self._state.connections) <= self._connections_max:
             return
-        for connection in connections:
-            if isinstance(connection, HttpProtocol) and connection.idle:
-                if connection is not newcomer:
-                    connection.shed()
-                    return
-        newcomer.shed()
+        there = [each for each in self._state.connections if isinstance(each, HttpProtocol)]
+        by_host = Counter(connection.host for connection in there)
+        may_go = [each for each in there if each is not newcomer and (each.idle or each.half_sent)]
+        # Those of the busiest address first, so that a stranger makes room for an operator.
+        (max(may_go, key=lambda each: by_host[each.host]) if may_go else newcomer).shed()
 
     def _tick(self) -> None:
         """Have answers say what time it is."""

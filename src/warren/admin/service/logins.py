@@ -13,9 +13,13 @@ from warren.admin.service.rows import Row
 from warren.admin.service.service import AdminService, LoginCounts
 from warren.metadata.grants import NEVER, Grants
 from warren.node.logins import LoginCallback
+from warren.node.wrong_passwords import network_of as network_of
 
 SHOWN_CHARACTERS_MAX = 255
 """Of a name that is no user's, so many are logged."""
+
+WAITING_MAX = 100
+"""Requests of one address that wait for what comes of a password. More would keep others out."""
 
 
 class AttemptRow(Row):
@@ -74,19 +78,26 @@ async def _log_in(service: AdminService, name: str, password: str, host: str) ->
     listener = LoginCallback(told.set)
     # It takes a while on another thread; one that came too late there is to be asked for anew. The
     # answer waits as well while wrong ones come from there.
+    network = network_of(host)
+    waiting = service.http_waiting
     while node.login_waits(name, password, host, listener):
+        if listener.turned_away or waiting[network] >= WAITING_MAX:
+            node.log_warning(
+                f"{host}: password of user '{name[:SHOWN_CHARACTERS_MAX]}' not looked at: "
+                "too many wrong ones came from this address"
+            )
+            return None
+        waiting[network] += 1
         try:
             async with asyncio.timeout_at(until):
                 await told.wait()
         except TimeoutError:
             return None
+        finally:
+            waiting[network] -= 1
+            if not waiting[network]:
+                del waiting[network]
         told.clear()
-    if listener.turned_away:
-        node.log_warning(
-            f"{host}: password of user '{name[:SHOWN_CHARACTERS_MAX]}' not looked at: "
-            "too many wrong ones came from this address"
-        )
-        return None
     login = node.login(name, password, host)
     if login is None:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections import Counter
 
 from warren.admin.service.caller import acting_user
 from warren.admin.service.client_order import ChannelOrder, ConnectionOrder
@@ -54,6 +55,7 @@ class AdminService:
         kept: What takes long to find.
         statistics: Rates of messages, while a way in has them sampled.
         http_logins: Of requests over HTTP.
+        http_waiting: Requests whose password is being checked, by the network they come from.
         logins_before: Those of clients that were counted before operators began to count anew.
     """
 
@@ -68,6 +70,7 @@ class AdminService:
         self.kept = KeptAnswers()
         self.statistics = Statistics(node, self.leads, self.gauges)
         self.http_logins = LoginCounts()
+        self.http_waiting: Counter[str] = Counter()
         self.logins_before = LoginCounts()
 
     def leads(self, queue: Queue) -> bool:

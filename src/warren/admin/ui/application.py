@@ -6,6 +6,7 @@ Requests are told apart by their paths as they came, as the API's are; `/api` is
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -14,12 +15,12 @@ from starlette.routing import Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from warren.admin.http.authentication import MAY_MANAGE
-from warren.admin.http.bodies import Bodies, Body, ClientGone
+from warren.admin.http.bodies import BODY_SECONDS, Bodies, Body, ClientGone
 from warren.admin.http.errors import Problem
 from warren.admin.http.multipart import is_multipart
 from warren.admin.http.same_site import check_same_site, parsed_query
 from warren.admin.service.caller import NotAuthorised
-from warren.admin.service.logins import log_in
+from warren.admin.service.logins import log_in, network_of
 from warren.admin.service.service import AdminService
 from warren.admin.service.status import cluster_name
 from warren.admin.ui import columns
@@ -46,6 +47,10 @@ log = logging.getLogger("warren")
 
 COOKIE: Final = "warren-session"
 LOGIN_BYTES_MAX: Final = 16_384
+LOGIN_SECONDS: Final = 10.0
+"""For the form of a login to come, whole: whose it is, is not known before."""
+LOGINS_MAX: Final = 20
+"""Such forms that may be on their way from one address."""
 Headers = list[tuple[bytes, bytes]]
 
 SECURITY: Final = (
@@ -76,6 +81,7 @@ class WebPages:
         self._drawing = Drawing()
         self._static = StaticFiles()
         self._moves = Moves()
+        self._logging_in: Counter[str] = Counter()
         self._others = OtherNodes(service)
         self._router = Router(
             [Route(page.path, endpoint=PageEndpoint(self, page)) for page in PAGES],
@@ -165,13 +171,23 @@ class WebPages:
             await self.send_plain(405, "A login is posted.", scope, send)
             return
         check_same_site(headers_of(scope))
+        client = scope.get("client") or ("", 0)
+        network = network_of(client[0])
+        if self._logging_in[network] >= LOGINS_MAX:
+            busy = [(b"connection", b"close")]
+            await self.respond(503, MANY_LOGINS.encode(), TEXT, scope, send, busy)
+            return
+        self._logging_in[network] += 1
         try:
-            form = await self.read_form(scope, receive, body)
+            form = await self.read_form(scope, receive, body, LOGIN_SECONDS)
         except Wrong as wrong:
             await self._send_login(wrong.status, wrong.text, "", to, scope, send)
             return
+        finally:
+            self._logging_in[network] -= 1
+            if not self._logging_in[network]:
+                del self._logging_in[network]
         name = form.text("username")
-        client = scope.get("client") or ("", 0)
         caller = await log_in(self._service, name, form.text("password"), client[0])
         if caller is None or not caller.tags & MAY_MANAGE:
             text = NO_LOGIN if caller is None else NO_TAG
@@ -203,15 +219,17 @@ class WebPages:
 
     # --- answers --------------------------------------------------------------------------------
 
-    async def read_form(self, scope: Scope, receive: Receive, body: Body) -> SentForm:
-        """The form that a request brings.
+    async def read_form(
+        self, scope: Scope, receive: Receive, body: Body, seconds: float = BODY_SECONDS
+    ) -> SentForm:
+        """The form that a request brings, in so much time.
 
         Raises:
             Wrong: It is no form.
             Problem: It is too large, or too slow.
         """
         headers = headers_of(scope)
-        content = await body.read(receive, headers.get("content-length", "0"))
+        content = await body.read(receive, headers.get("content-length", "0"), seconds)
         return await read_form(content, headers.get("content-type", ""))
 
     def new_body(self, most: int) -> Body:
@@ -298,6 +316,7 @@ class WebPages:
 
 FAILED: Final = "The node failed here; its log says how."
 NO_LOGIN: Final = "This name and password do not fit, or the user may not log in from here."
+MANY_LOGINS: Final = "Too many logins from this address are half sent: try again later."
 NO_TAG: Final = (
     "This user has none of the tags management, policymaker, monitoring and administrator, "
     "and so sees no pages."
@@ -414,7 +433,7 @@ def cookie_header(
     words = [f"{cookie_name(scope)}={token}", "Path=/", "HttpOnly", "SameSite=Strict"]
     if not seconds:
         words.append("Max-Age=0")
-    if headers_of(scope).get("x-forwarded-proto") == "https":
+    if scope["scheme"] == "https" or headers_of(scope).get("x-forwarded-proto") == "https":
         words.append("Secure")
     return b"set-cookie", "; ".join(words).encode()
 
