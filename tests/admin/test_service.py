@@ -183,6 +183,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "enable_feature_flag": {"name": "all"},
     "set_disk_free_limit": {"bytes": 1_000},
     "set_vm_memory_high_watermark": {"absolute": 1_000_000_000_000},
+    "say_alarm": {"resource": "memory", "raised": False},
+    "set_channel_max": {"most": 2_047},
     "check_running": {},
     "check_local_alarms": {},
     "check_alarms": {},

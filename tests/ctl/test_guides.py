@@ -230,3 +230,37 @@ def test_a_limit_of_memory_is_in_force_when_the_command_returns(broker: Broker) 
         assert in_process(check, "")[0] == 69
         said("rabbitmqctl set_vm_memory_high_watermark 0.9")
         assert in_process(check, "")[0] == 0
+
+
+@pytest.mark.parametrize("resource", ["memory", "disk"])
+def test_suites_of_clients_raise_alarms(broker: Broker, resource: str) -> None:
+    """The Java client's and others send these expressions; the alarm stays until it is cleared."""
+    check = ["rabbitmq-diagnostics", "check_local_alarms"]
+    what = f"resource_limit, {resource}, node()"
+    for _ in range(2):
+        raising = ["rabbitmqctl", "eval", f"rabbit_alarm:set_alarm({{{{{what}}}, []}})."]
+        assert in_process(raising, "")[:2] == (0, "ok\n")
+        assert in_process(check, "")[0] == 69
+    # What is measured meanwhile does not end it.
+    said("rabbitmqctl set_vm_memory_high_watermark 0.9")
+    assert in_process(check, "")[0] == 69
+    clearing = ["rabbitmqctl", "eval", f"rabbit_alarm:clear_alarm({{{what}}})."]
+    assert in_process(clearing, "")[:2] == (0, "ok\n")
+    assert in_process(check, "")[0] == 0
+
+
+def test_suites_of_clients_set_how_many_channels_there_may_be(broker: Broker) -> None:
+    for most in (1_000, 2_047):
+        setting = ["rabbitmqctl", "eval", f"application:set_env(rabbit, channel_max, {most})."]
+        assert in_process(setting, "")[:2] == (0, "ok\n")
+        connection = channel_of(broker).connection
+        assert connection._impl.params.channel_max == most
+        connection.close()
+    above = ["rabbitmqctl", "eval", "application:set_env(rabbit, channel_max, 65536)."]
+    assert in_process(above, "")[0] != 0
+
+
+@pytest.mark.parametrize("text", ["1 + 1.", "init:stop().", 'os:cmd("id").', "node(). node()."])
+def test_no_other_expression_is_evaluated(broker: Broker, text: str) -> None:
+    code, out, complaint = in_process(["rabbitmqctl", "eval", text], "")
+    assert (code, out) == (69, "") and "Warren runs on no Erlang" in complaint

@@ -27,11 +27,14 @@ class NodeAlarms:
     """The alarms of one node.
 
     Attributes:
-        own: Those for what this node is short of, a sum of the `ALARM_` constants.
+        own: Those for what this node is short of, a sum of the `ALARM_` constants, and those that
+            operators have raised.
     """
 
     def __init__(self, loop: Loop, vhosts: NodeVhosts, events: NodeEvents, disks: Disks) -> None:
         self.own: i64 = 0
+        self._measured: i64 = 0
+        self._said: i64 = 0
         self._elsewhere: i64 = 0
         self._loop: Loop = loop
         self._vhosts: NodeVhosts = vhosts
@@ -54,13 +57,21 @@ class NodeAlarms:
         return "low on " + " & ".join(low)
 
     def set(self, alarm: i64, raised: bool) -> None:
-        """Raise or clear one of this node's own."""
+        """Raise or clear one of this node's own, as measured."""
+        self._measured = self._measured | alarm if raised else self._measured & ~alarm
+        self._vhosts.disk_full = self._measured & ALARM_DISK != 0
+        self._agree(alarm)
+
+    def say(self, alarm: i64, raised: bool) -> None:
+        """Raise one of this node's own because an operator wants it, or no longer."""
+        self._said = self._said | alarm if raised else self._said & ~alarm
+        self._agree(alarm)
+
+    def _agree(self, alarm: i64) -> None:
+        """Tell of one of this node's own, if that has changed."""
         before = self.own
-        if raised:
-            self.own = before | alarm
-        else:
-            self.own = before & ~alarm
-        self._vhosts.disk_full = self.own & ALARM_DISK != 0
+        raised = (self._measured | self._said) & alarm != 0
+        self.own = before | alarm if raised else before & ~alarm
         if self.own == before:
             return
         if self._events.on():

@@ -919,6 +919,10 @@ class Node(Loop):
         """Alarms raised now for what this node is short of."""
         return self._alarms.own
 
+    def say_alarm(self, alarm: i64, raised: bool) -> None:
+        """Raise an alarm for an operator, whatever this node is short of, or end that."""
+        self._alarms.say(alarm, raised)
+
     def alarm_reason(self) -> str:
         """What blocked publishers are told; RabbitMQ's words."""
         return self._alarms.reason()

@@ -169,6 +169,8 @@ OPERATIONS: dict[str, Operation[Any, Any]] = {
         nodes.enable_feature_flag,
         nodes.set_disk_free_limit,
         nodes.set_vm_memory_high_watermark,
+        nodes.say_alarm,
+        nodes.set_channel_max,
         nodes.stop,
         parameters.set_parameter,
         parameters.clear_parameter,

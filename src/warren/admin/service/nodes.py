@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,6 +16,7 @@ from warren.admin.service.service import AdminService
 from warren.admin.service.status import status_of
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.metadata.commands import RaiseVersion
+from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
 from warren.versions import FEATURES, NEWEST
 
 ALL = "all"
@@ -29,6 +30,7 @@ LEVELS = {
     "none": logging.CRITICAL + 1,
 }
 SHARE_MAX = 1.0
+CHANNELS_PROPOSED_MAX = 65_535
 VARIABLES = ("RABBITMQ_", "WARREN_")
 SECRETS = ("SECRET", "PASS", "COOKIE")
 """Parts of names of variables that stay secret."""
@@ -154,6 +156,34 @@ async def set_vm_memory_high_watermark(
     service.host.guarded(lambda: service.node.weigh(used))
     service.host.after_event()
     return limit
+
+
+@operation()
+async def say_alarm(
+    service: AdminService, caller: Caller, *, resource: Literal["memory", "disk"], raised: bool
+) -> None:
+    """Raise an alarm of this node, as tests of clients do, or end that.
+
+    Publishers wait as if the node were short of it, until that is ended or the node stops. An alarm
+    for what the node is short of stays.
+    """
+    alarm = ALARM_MEMORY if resource == "memory" else ALARM_DISK
+    service.host.guarded(lambda: service.node.say_alarm(alarm, raised))
+    service.host.after_event()
+
+
+@operation()
+async def set_channel_max(service: AdminService, caller: Caller, *, most: int) -> None:
+    """Propose so many channels to clients that connect from now on, until the node stops.
+
+    Raises:
+        Refusal: There cannot be so many.
+    """
+    if not 0 <= most <= CHANNELS_PROPOSED_MAX:
+        raise Refusal(
+            PRECONDITION_FAILED, f"channel_max is a number from 0 to {CHANNELS_PROPOSED_MAX}"
+        )
+    service.node.settings.channel_max = most
 
 
 @operation()

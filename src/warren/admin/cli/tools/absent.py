@@ -40,7 +40,6 @@ ABSENT: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "rename_cluster_node": ((CTL,), "a node keeps its name"),
     "update_cluster_nodes": ((CTL,), "nodes find each other by their metadata"),
     "wait": ((CTL, DIAGNOSTICS), "there is no file with a process id: see await_startup"),
-    "eval": ((CTL,), NO_ERLANG),
     "eval_file": ((CTL,), NO_ERLANG),
     "exec": ((CTL,), NO_ERLANG),
     "activate_free_disk_space_monitoring": ((CTL, DIAGNOSTICS), "the disk is always watched"),
