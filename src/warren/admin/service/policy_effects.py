@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from warren.admin.service.caller import Caller, check_entrance
-from warren.admin.service.details import some_queues
+from warren.admin.service.details import looked_at
 from warren.admin.service.rows import QueueRow
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
@@ -51,7 +50,6 @@ class PolicyEffects:
 
 async def effects_of(
     service: AdminService,
-    caller: Caller,
     *,
     operator: bool,
     vhost: str,
@@ -63,13 +61,15 @@ async def effects_of(
 ) -> PolicyEffects:
     """Find what would become of what is in a vhost if a policy were set; see `set_policy`.
 
+    It is for users who may see the policies of the vhost, which is checked before.
+
     Raises:
-        Refusal: Something of the policy is wrong, or the vhost is none of this user's.
+        Refusal: Something of the policy is wrong, or there is no such vhost.
     """
-    tables = check_entrance(service.machine, caller, vhost)
     command = check_set_policy(
         service.machine, operator, vhost, name, pattern, definition, priority, apply_to
     )
+    tables = service.machine.vhosts[vhost]
     policy = PolicyRecord(name, pattern, apply_to, priority, command.definition)
     found = PolicyEffects()
     slices = Slices()
@@ -84,8 +84,7 @@ async def effects_of(
         for exchange in list(tables.exchanges):
             found.exchanges += bool(exchange) and policy.matches(exchange)
             await slices.breathe()
-    names = [(vhost, record.name) for record in wanted]
-    rows = {each.row.name: each.row for each in await some_queues(service, caller, names=names)}
+    rows = {each.row.name: each.row for each in await looked_at(service, wanted, [])}
     for record in wanted:
         row = rows.get(record.name)
         if row is not None and row.messages_ready is not None:

@@ -77,10 +77,11 @@ class PolicyPages:
         may = asked.administers if self._operator else asked.makes_policies
         if not may:
             return
+        # Who may not see the policies of the virtual host is told so.
+        await asked.api(self._kind.of_vhost, {"vhost": vhost})
         try:
             effects = await effects_of(
                 asked.service,
-                asked.caller,
                 operator=self._operator,
                 vhost=vhost,
                 name=name,
