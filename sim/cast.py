@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sim.actors import Client
 from sim.admin import Admin
+from sim.closing import add_quitters
 from sim.consumer import Consumer, Poller
 from sim.copies import add_copies
 from sim.model import QueueState
@@ -119,6 +120,8 @@ def make_clients(world: Stage) -> list[Client]:
         add_owners(world, clients)
     if options.copies:
         add_copies(world, clients, Random(f"{world.seed} copies of"))
+    if options.quits:
+        add_quitters(world, clients)
     return clients
 
 

@@ -20,6 +20,7 @@ from warren.wire.amqp091.table import Table
 
 if TYPE_CHECKING:
     from sim.actors import Actor
+    from sim.closing import Quitter
     from sim.stage import Stage
 
 CAPABILITIES: Table = {
@@ -66,6 +67,7 @@ class SimConnection:
         tolerated: Reply codes with which the node may close it.
         site: Where in a cluster it leads.
         garbled: Whether it has to end, for something came damaged over it.
+        quitter: Its client, if that is one that closes in odd orders.
         properties: Those of the content that was read last, as they are sent.
     """
 
@@ -80,6 +82,9 @@ class SimConnection:
         self._over = False
         self.condemned = False
         self.closing = False
+        self._refuses = False
+        """Whether the node has closed it, and may do nothing more with it."""
+        self.quitter: Quitter | None = None
         self.deaf = False
         self.held = False
         self.outbox = bytearray()
@@ -105,16 +110,27 @@ class SimConnection:
 
     def write(self, data: bytes) -> None:
         """The node sends; it need not know that its client is gone."""
+        self._usable()
         if not self._over:
             self.inbox.append(data)
         if not self.dead:
             self.world.stirred(self)
 
     def close(self) -> None:
-        """The node closes when its bytes are read; or its client, which said goodbye."""
+        """The node closes when its bytes are read."""
+        self._refuses = True
+        self._end()
+
+    def _end(self) -> None:
+        """It is over when what the node has written is read."""
         self.closing = True
         self.condemned = True
         self.world.stirred(self)
+
+    def _usable(self) -> None:
+        """As uvloop's transports do: one that was closed raises, whatever it is asked to do."""
+        if self._refuses:
+            raise RuntimeError(f"unable to perform operation on {self.name}; it is closed")
 
     def abort(self) -> None:
         """The node closes at once."""
@@ -123,10 +139,12 @@ class SimConnection:
 
     def pause_reading(self) -> None:
         """The node wants no more bytes for now."""
+        self._usable()
         self.held = True
 
     def resume_reading(self) -> None:
         """The node wants bytes."""
+        self._usable()
         self.held = False
         self.world.stirred(self)
 
@@ -287,11 +305,15 @@ class SimConnection:
             elif channel in self._left:
                 self._left[channel].missed(method, content)
         elif isinstance(method, spec.ConnectionStart):
+            if self.quitter is not None and self.quitter.started(self):
+                return
             self.send(
                 0,
                 spec.ConnectionStartOk({"capabilities": CAPABILITIES}, "PLAIN", b"\0guest\0guest"),
             )
         elif isinstance(method, spec.ConnectionTune):
+            if self.quitter is not None and self.quitter.tuned(self):
+                return
             self.send(0, spec.ConnectionTuneOk(method.channel_max, self.frame_max, 0))
             self.send(0, spec.ConnectionOpen("/"))
         elif isinstance(method, spec.ConnectionOpenOk):
@@ -301,11 +323,15 @@ class SimConnection:
         elif isinstance(method, spec.ConnectionBlocked):
             self.world.count("blocked")
         elif isinstance(method, spec.ConnectionCloseOk):
-            self.close()
+            self._end()
         elif not isinstance(method, spec.ConnectionUnblocked):
             raise Violation(f"{self.name}: unexpected {method.NAME}")
 
     def _closed(self, method: spec.ConnectionClose) -> None:
+        if self.quitter is not None:
+            self.condemned = True
+            self.quitter.closed(self)
+            return
         if method.reply_code not in self.tolerated:
             raise Violation(
                 f"{self.name}: the node closed the connection: {method.reply_code} "

@@ -7,7 +7,8 @@ queue's delivery limit, or its time was over, or there was no room for it.
 
 At least once, everything that was confirmed to a publisher has arrived in the end, although the
 other queue rejects publishes while it is full. At most once that goes for what dies when nothing
-goes wrong any more. In some runs policies say meanwhile how it is to be.
+goes wrong any more, and what dies in a quorum queue never arrives twice, whoever leads it when. In
+some runs policies say meanwhile how it is to be.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Letters(Books):
         source: Which kind of queue they die in.
         strict: Whether clocks go right, so that none may expire before its time.
         changes: Whether policies say meanwhile how it is to be.
+        single: Whether none may arrive twice. A classic queue forgets in a crash that one has died.
         lives: How often somebody began to consume what is to die.
     """
 
@@ -68,6 +70,7 @@ class Letters(Books):
         self.source = source
         self.changes = options.letters_change
         self.once = options.letters_once or source == "classic" or self.changes
+        self.single = self.once and source == "quorum" and not self.changes
         self.limit = options.letters_limit if source == "quorum" else -1
         self._random = random
         self._due_ms: dict[int, int] = {}
@@ -78,6 +81,8 @@ class Letters(Books):
         self.lives = 0
         self._failed: Counter[int] = Counter()
         self._rejected: set[int] = set()
+        self._came: set[int] = set()
+        """Those that were handed out where they arrive, and not for the second time."""
         self._owed: set[int] = set()
         """Those that died when nothing went wrong any more."""
 
@@ -167,6 +172,16 @@ class Letters(Books):
             return ""
         return f"it failed {failed_max} times at most, with a limit of {self.limit}"
 
+    def come(self, number: int, name: str) -> None:
+        """One is handed out as if nobody had had it: it is in the other queue once.
+
+        Raises:
+            Violation: It is there twice.
+        """
+        if self.single and number in self._came:
+            raise Violation(f"{name} got letter {number}, which had arrived before")
+        self._came.add(number)
+
     def arrive(self, number: int, name: str) -> None:
         """One has arrived."""
         if self.once:
@@ -254,6 +269,12 @@ class Reader(Settling):
     def __init__(self, world: Stage, name: str, number: int, letters: Letters) -> None:
         super().__init__(world, name, number, letters)
         self.letters = letters
+
+    def pushed(self, method: spec.Method, content: bytes) -> None:
+        """A message, which may be there twice."""
+        if isinstance(method, spec.BasicDeliver) and not method.redelivered:
+            self.letters.come(self.books.number(content, self.name), self.name)
+        super().pushed(method, content)
 
     def take(self, number: int) -> None:
         """It has arrived, and says why."""

@@ -114,6 +114,7 @@ class Options:
         single_active: Whether a quorum queue in a cluster serves one consumer at a time.
         governed: Which kind of queue policies change again and again; empty if there is none.
         governed_varies: Whether these policies may say `reject-publish-dlx` and consumer timeouts.
+        quits: Whether some clients close, and answer closes, in odd orders.
         told: Of which kind the queue of an events feed is; empty if there is no feed.
         told_most: So many blocks that queue may have; -1 for no limit.
         told_rejects: Whether it rejects those beyond, and does not drop its first ones.
@@ -235,6 +236,7 @@ class Options:
         eager = Random(f"{seed} eager readers")
         self.eager = eager.random() < EAGER_SHARE
         self.eager_lease_ms = eager.choice((0, 200, 600))
+        self.quits = Random(f"{seed} quits").random() < LATER_SHARE
         told = Random(f"{seed} told")
         kind = told.choice(("quorum", "quorum", "classic"))
         self.told = kind if told.random() < TOLD_SHARE else ""

@@ -88,6 +88,8 @@ FAULTS: Final = (
 LATER_FAULTS: Final = (GARBLE, STALL, CRAWL, DAMAGE, OUTLIVE, RESTORE, SPOIL, WIPE)
 """Drawn apart, as all that came later is: runs without it are what they were before."""
 
+MANY_SHARE: Final = 0.06
+"""Seven nodes and nine take long."""
 AIMS_SHARE: Final = 0.5
 """Of the runs with bits that flip."""
 FAR_SHARE: Final = 0.9
@@ -101,6 +103,8 @@ class ClusterOptions:
 
     Attributes:
         size: Nodes.
+        many: So many it is in a run with more than five; 0 in others.
+        many_members: So many members a quorum queue has in such a run, at least.
         faults: Which kinds of trouble there are, with weights.
         fault_us: Mean time from one to the next.
         gap_us: Mean time from one thing that clients do to the next.
@@ -148,9 +152,19 @@ class ClusterOptions:
         if self.aims:
             self.size = max(self.size, self.group_size + 1)
         self.far_share = FAR_SHARE if self.aims else 0.0
+        many = Random(f"{seed} many nodes")
+        self.many = many.choice((7, 9)) if many.random() < MANY_SHARE else 0
+        self.many_members = many.choice((3, 5, 7))
         recent = Random(f"{seed} recent entries")
         self.recent_bytes = recent.choice((RECENT_BYTES, RECENT_BYTES, 0, 500, 5_000))
         self.feed_reads = recent.choice((16, 2, 0, 0))
+
+    def settle_size(self) -> int:
+        """Say how many nodes and members there are from now on; the number of nodes."""
+        if self.many:
+            self.size = self.many
+            self.group_size = max(self.group_size, self.many_members)
+        return self.size
 
     def down_us(self) -> int:
         """How long a node stays down."""

@@ -213,14 +213,17 @@ class ClusterWorld(Stage):
 
     def _form(self) -> None:
         """Begin with one node and have the others join it."""
-        for number in range(1, self.faults.size + 1):
+        size = self.faults.settle_size()
+        if self.faults.many:
+            self.count("clusters of many nodes")
+        for number in range(1, size + 1):
             name = f"n{number}"
             self.sites[name] = Site(self, name, number > 1)
             self.sites[name].boot("n1" if number > 1 else "")
             if number == 1:
                 self.until(FORM_MS, "the first node does not come up", self._all_up)
         self.until(FORM_MS, "the cluster does not form", self._all_up)
-        self.count("joins", self.faults.size - 1)
+        self.count("joins", size - 1)
 
     def _all_up(self) -> bool:
         return all(self.serves(site) for site in self.sites.values() if not site.lost)

@@ -48,8 +48,15 @@ PLAIN = {
 }
 """What came to be drawn after most bugs were planted: without it their seeds find them still."""
 
-LATEST = {"governed_varies": False, "eager": False, "told": ""}
+LATEST = {
+    "governed_varies": False,
+    "eager": False,
+    "told": "",
+    "quits": False,
+}
 """Likewise, for all of them."""
+
+LATEST_OF_CLUSTERS: dict[str, Any] = {"many": 0}
 
 STALE = ("AttributeError", "NameError", "TypeError", "ImportError")
 """What a plant raises that no longer fits the code, and then proves nothing."""
@@ -88,7 +95,8 @@ def hunt(
         elif where.faults:
             world.options.troubles = dict.fromkeys(where.faults, 3)
         plain = {} if plant in planted_limits.PLANTED else PLAIN
-        for name, value in (LATEST | plain | where.options).items():
+        latest = LATEST | LATEST_OF_CLUSTERS if cluster else LATEST
+        for name, value in (latest | plain | where.options).items():
             options: Any = world.options
             if isinstance(world, ClusterWorld) and hasattr(world.faults, name):
                 options = world.faults

@@ -15,6 +15,7 @@ from warren.log.runlist import PAIR_BYTES, RunList
 from warren.log.scan import Scan
 from warren.metadata import arguments
 from warren.protocols.amqp091 import consuming, publishing
+from warren.protocols.output import Output
 from warren.queues import classic, logged, quorum
 from warren.queues import publishing as publishing_runs
 from warren.queues.fifo import commands as fifo_commands
@@ -298,6 +299,18 @@ def unsynced_manifest() -> Undo:
     return replace(wal.RollJob, "run", run)
 
 
+def writes_to_the_closed() -> Undo:
+    """What is gathered for a client whose socket was closed goes there at the end of the turn."""
+
+    def lost(output: Any) -> None:
+        buffer = output._buffer
+        original(output)
+        output.closed, output._buffer = False, buffer
+
+    original = Output.lost
+    return replace(Output, "lost", lost)
+
+
 def goes_on_after_failure() -> Undo:
     """A failed sync is taken for one that went well."""
     original = wal.Wal.round_done
@@ -316,6 +329,7 @@ REJECTING = {"trouble_share": 0.002, "settlings": {"reject": 1}, "delivery_limit
 """What goes to a quorum queue is rejected, and may be once."""
 
 PLANTED = {
+    writes_to_the_closed: Where(4, options={"quits": True}),
     skipped_sync: Where(3),
     quorum_confirms_at_append: Where(15),
     classic_confirms_at_append: Where(94),

@@ -13,6 +13,7 @@ from warren.queues import forwarding
 from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo_queue import FifoQueue
 from warren.queues.quorum import QuorumQueue
+from warren.replication.member import Member
 
 LETTERS: dict[str, Any] = {
     "letters": "quorum",
@@ -31,6 +32,16 @@ LETTERS: dict[str, Any] = {
 }
 
 ONCE = LETTERS | {"letters_once": True, "letters_ttl_ms": 0}
+HANDED_OVER = ONCE | {
+    "clients": 1,
+    "size": 3,
+    "group_size": 3,
+    "gap_us": 1_000,
+    "fault_us": 10_000,
+    "delay_us": 5_000,
+    "reconcile_ms": 0,
+}
+"""The lead goes to and fro while letters die."""
 LIMITED = LETTERS | {"letters_limit": 3, "letters_ttl_ms": 0, "close_share": 0.0}
 
 
@@ -114,6 +125,22 @@ def sent_again_by_the_next() -> Undo:
     return replace(QuorumQueue, "_died", died)
 
 
+def led_before() -> Undo:
+    """Who leads again goes on as if it had never ceased, unless it was asked meanwhile."""
+    led: set[int] = set()
+
+    def leads_fully(self: Any) -> bool:
+        if not self.leads():
+            led.discard(id(self))
+            return False
+        if original(self):
+            led.add(id(self))
+        return id(self) in led
+
+    original = Member.leads_fully
+    return replace(Member, "leads_fully", leads_fully)
+
+
 PLANTED = {
     settled_unconfirmed: Where(3, 200, (LOSE, CUT), LETTERS),
     settled_when_sent: Where(4, 250, (KILL, POWER, CUT, TRANSFER), LETTERS),
@@ -121,6 +148,7 @@ PLANTED = {
     left_out_of_snapshots: Where(6, 300, (KILL, POWER), LETTERS | {"wal_max_bytes": 8_192}),
     lost_alone: Where(3, 200, (KILL, TRANSFER), ONCE),
     half_of_the_limit: Where(6, 200, (TRANSFER,), LIMITED),
+    led_before: Where(18, 400, (TRANSFER,), HANDED_OVER),
     sent_again_by_the_next: Where(27, 300, (BLACKOUT,), ONCE | {"letters_limit": 0}),
 }
 """With each bug where it shows soon; see `hunt`."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.cluster.swarm import CUT, KILL, LOSE, STOP
+from sim.cluster.swarm import CLOCK, CUT, KILL, LOSE, STOP
 from tests.sim.planted import Undo, Where, replace
 from tests.sim.planted_features import QUORUM
+from warren.log.log_clock import LogClock
 from warren.message.dead_letters import EXPIRED
 from warren.metadata.policy_keys import BY_NAME, MAX
 from warren.queue_types import CONSUMER_TIMEOUT
@@ -200,7 +201,13 @@ def rejects_to_exchange_for_good() -> Undo:
     return replace(FifoQueue, "set_rejects_to_exchange", set_rejects)
 
 
+def stands_still_behind_a_jump() -> Undo:
+    """Time does not go on in a log that a clock was ahead of, until the clock has caught up."""
+    return replace(LogClock, "stamp", lambda self, newest_ms, now_ms: newest_ms)
+
+
 PLANTED: dict[Any, Where] = {
+    stands_still_behind_a_jump: Where(15, 100, (CLOCK,), GOVERNED_CLASSIC),
     forgets_what_it_keeps: Where(23, 100, (LOSE, CUT), GOVERNED),
     loses_what_is_under_way: Where(4, 100, (LOSE, CUT), GOVERNED | UNCACHED),
     forgets_priorities: Where(25, 200, (KILL, STOP), RANKED),

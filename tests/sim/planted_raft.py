@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sim.cluster.swarm import (
@@ -79,12 +80,28 @@ def counts_learners() -> Undo:
 def half_is_enough() -> Undo:
     """Half of the voters is taken for a majority of them when entries are committed."""
 
+    return without_those_behind(lambda count: 1)
+
+
+def three_are_enough() -> Undo:
+    """Three are taken for a majority, however many voters there are."""
+    return without_those_behind(lambda count: max(0, count - 5))
+
+
+def without_those_behind(left_out: Callable[[int], int]) -> Undo:
+    """Voters that have least are left out when a leader looks at what a majority has.
+
+    Args:
+        left_out: How many of so many voters.
+    """
+
     def advance(leader: Any) -> None:
         config = leader.config()
         members = config.members
-        voters = [each for each in members if each.voter and each.node != leader.node]
-        behind = min(voters, key=lambda each: match_of(leader, each), default=None)
-        config.members = [each for each in members if each is not behind]
+        others = [each for each in members if each.voter and each.node != leader.node]
+        others.sort(key=lambda each: match_of(leader, each))
+        behind = others[: left_out(sum(bool(each.voter) for each in members))]
+        config.members = [each for each in members if each not in behind]
         try:
             original(leader)
         finally:
@@ -235,6 +252,7 @@ PLANTED = {
     acknowledges_memory: Where(1, 150, (POWER, BLACKOUT), HASTY | {"disk_us": 10_000}),
     counts_learners: Where(10, 150, (REPLACE, MEMBERS, POWER)),
     half_is_enough: Where(),
+    three_are_enough: Where(1, 60, (), {"many": 7, "many_members": 7}),
     commits_unvalidated: Where(2, 150, (KILL, PARTITION, TRANSFER), HASTY),
     doubled_append_cuts: Where(2),
     configured_at_commit: Where(1),

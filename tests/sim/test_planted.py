@@ -23,7 +23,7 @@ from tests.sim import (
     planted_raft,
     planted_retries,
 )
-from tests.sim.complaints import COMPLAINTS, complaint_of
+from tests.sim.complaints import COMPLAINTS, Complaint, complaint_of
 from tests.sim.hunt import SEEDS_MAX, hunt
 from tests.sim.planted import Undo, Where
 
@@ -46,6 +46,39 @@ IN_CLUSTERS = {
     **planted_raft.PLANTED,
     **planted_retries.PLANTED,
 }
+
+MIXED = {
+    plant: (seed, cluster, complaint_of(plant))
+    for cluster, seeds in (
+        (
+            False,
+            {
+                planted.skipped_sync: 3,
+                planted.rejected_is_confirmed: 10,
+                planted.settles_neighbour: 12,
+                planted.no_redelivered: 20,
+                planted.spurious_nack: 12,
+                planted.snapshot_ahead: 8,
+                planted.unfenced: 18,
+                planted.ignored_limit: 1,
+            },
+        ),
+        (
+            True,
+            {
+                planted_cluster.early_apply: 1,
+                planted_cluster.confirms_at_submit: 1,
+                planted_cluster.stamps_by_wall: 2,
+                planted_cluster.unchecked_sequence: 2,
+                planted_cluster.returns_unmarked: 10,
+                planted_raft.half_is_enough: 1,
+            },
+        ),
+    )
+    for plant, seed in seeds.items()
+} | {planted_cluster.returns_out_of_order: (27, False, Complaint("checkers.order", "behind #"))}
+"""Bugs that runs show as they are drawn: the seed, whether it is a cluster, and the complaint."""
+MIXED_SEEDS_MAX = 60
 
 
 def find(plant: Callable[[], Undo], where: Where, cluster: bool) -> None:
@@ -83,3 +116,16 @@ def test_each_planted_bug_has_a_complaint_of_its_own() -> None:
     names = {plant.__name__ for plant in (*planted.PLANTED, *IN_CLUSTERS)}
     assert set(COMPLAINTS) == names
     assert len(names) == len(planted.PLANTED) + len(IN_CLUSTERS), "two bugs share a name"
+
+
+@pytest.mark.parametrize("plant", MIXED, ids=lambda plant: plant.__name__)
+def test_planted_bug_is_found_in_the_mix(plant: Callable[[], Undo]) -> None:
+    """Runs as `make sim` draws them find it, without being told where it shows."""
+    seed, cluster, named = MIXED[plant]
+    if hunt(plant, [seed], cluster, None, named) is None:
+        found = hunt(plant, range(1, MIXED_SEEDS_MAX + 1), cluster, None, named)
+        assert found is not None, f"{MIXED_SEEDS_MAX} seeds did not find it"
+        warnings.warn(
+            f"STORED SEED {seed} DOES NOT FIND {plant.__name__} ANY MORE: store {found.seed}",
+            stacklevel=1,
+        )
