@@ -78,6 +78,7 @@ NEEDED_OF_CLUSTERS = (
     "settled",
     "joins",
     "clusters of many nodes",
+    "queues stranded",
     "elections",
     "sessions closed",
     "living sessions closed",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from sim import delays
 from sim.actors import Actor
+from sim.cluster.stranding import Stranding
 from sim.consumer import Receiver
 from sim.dead_letters import SOURCE, TARGET, set_policy, undertakers
 from sim.drain import drainers, probed, probers, there
@@ -103,6 +104,7 @@ class Healing:
             Trials(self, world, world.governed).run()
         self._wait()
         self._talk()
+        self._strand()
         self._drain()
         self._probe()
         self._account()
@@ -288,6 +290,14 @@ class Healing:
         world.until(BURY_MS, "requests are not answered by those who serve them", talks.answered)
         self.leave()
         world.until(QUIET_MS, "the nodes do not come to rest", self.agreed)
+
+    def _strand(self) -> None:
+        """Healthy queues have to get on while another one has no majority."""
+        world = self._world
+        if world.faults.strands:
+            Stranding(world).run()
+            self.leave()
+            world.until(QUIET_MS, "the nodes do not come to rest", self.agreed)
 
     def _waited(self) -> bool:
         """The same of messages that wait."""

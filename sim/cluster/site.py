@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 from sim.clock import CONSUMER_TIMEOUT_MS, DISCONNECTED_TIMEOUT_MS, SeededRandom
 from sim.cluster.network import SimPeers
 from sim.cluster.schedule import MS, SiteClock
+from sim.cluster.stranding import KEPT_BYTES_MAX
 from sim.connection import SimConnection
 from sim.disk import Crash, SimDisk, SimExecutor
 from sim.model import Violation
@@ -317,6 +318,8 @@ class Site:
             round_bytes_max=options.round_bytes_max,
             groups_at_once=GROUPS_AT_ONCE,
         )
+        if world.faults.strands:
+            settings.log.waiting_bytes_max = KEPT_BYTES_MAX
         node = Node(
             settings,
             self.clock,

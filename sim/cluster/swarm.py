@@ -116,6 +116,7 @@ class ClusterOptions:
         tables_voters: Nodes that vote in the group of the tables; others learn.
         aims: Whether a bit that flips is one of a live message that is not in memory.
         far_share: How often a client connects to a node that holds no queue, where there is one.
+        strands: Whether in the end a queue loses its only node for a while; nodes keep little then.
         recent_bytes: So much of a group's newest entries its members keep in memory, for observers
             and other members.
         feed_reads: So often they read a disk for observers; these get a state where that is too
@@ -155,6 +156,7 @@ class ClusterOptions:
         many = Random(f"{seed} many nodes")
         self.many = many.choice((7, 9)) if many.random() < MANY_SHARE else 0
         self.many_members = many.choice((3, 5, 7))
+        self.strands = Random(f"{seed} stranded queues").random() < LATER_SHARE
         recent = Random(f"{seed} recent entries")
         self.recent_bytes = recent.choice((RECENT_BYTES, RECENT_BYTES, 0, 500, 5_000))
         self.feed_reads = recent.choice((16, 2, 0, 0))

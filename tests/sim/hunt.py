@@ -56,7 +56,7 @@ LATEST = {
 }
 """Likewise, for all of them."""
 
-LATEST_OF_CLUSTERS: dict[str, Any] = {"many": 0}
+LATEST_OF_CLUSTERS: dict[str, Any] = {"many": 0, "strands": False}
 
 STALE = ("AttributeError", "NameError", "TypeError", "ImportError")
 """What a plant raises that no longer fits the code, and then proves nothing."""

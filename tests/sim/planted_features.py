@@ -18,6 +18,7 @@ from warren.queues.fifo.machine import Fifo
 from warren.queues.fifo.parts import TURN, Parts
 from warren.queues.fifo.single import SingleActive
 from warren.queues.holders import Holders
+from warren.replication.proposals import Load
 
 QUORUM: dict[str, Any] = {
     "quorum_queues": 1,
@@ -111,7 +112,21 @@ def shares_an_epoch() -> Undo:
     return replace(Acquires, "answer_missed", answer_missed)
 
 
+def one_account() -> Undo:
+    """What groups without a leader keep holds up publishers to all others, too."""
+    more, less = Load.more, Load.less
+    undo_more = replace(Load, "more", lambda load, size, led: more(load, size, True))
+    undo_less = replace(Load, "less", lambda load, size, led: less(load, size, True))
+
+    def undo() -> None:
+        undo_more()
+        undo_less()
+
+    return undo
+
+
 PLANTED: dict[Any, Where] = {
+    one_account: Where(1, 60, (LOSE,), QUORUM | {"strands": True, "clients": 1}),
     untold: Where(1, 200, (LOSE,), TIMED),
     untold_by_states: Where(5, 300, (CUT, LOSE), TIMED | STATES | {"group_size": 1, "size": 3}),
     too_early: Where(1, 200, (LOSE,), TIMED | {"timeout_ms": 3_000}),

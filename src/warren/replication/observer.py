@@ -454,6 +454,8 @@ class Observer(Proposer, MessageSource):
             pass
         elif not self._heard:
             if now_ms - self._asked_ms >= ANSWER_MS:
+                # Who led may be gone with who fed this, and what is kept counts as for nobody.
+                self._lead("")
                 self._observe_another()
         elif 0 <= self._leaderless_ms <= now_ms - LEADERLESS_MS:
             self._observe_another()
