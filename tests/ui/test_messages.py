@@ -50,6 +50,7 @@ def test_messages_are_taken_where_that_is_asked_for(visit: Any, rest: Rest, queu
     card = visit.card("take")
     card.locator("[name=count]").fill("3")
     card.locator("button:text-is('Take')").click()
+    visit.sure()
     expect(visit.page.locator("#found-title")).to_have_text("3 messages taken")
     expect(visit.page.locator(".message pre")).to_have_text(["m0", "m1", "m2"])
     assert rest.ready(queue) == 22

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from warren.admin.service.everywhere import ask_all, others
 from warren.admin.service.rows import Listener, Status
 from warren.admin.service.service import AdminService
+from warren.admin.service.statistics import SAMPLE_SECONDS
 
 FRESH_SECONDS: Final = 30.0
 """Other nodes are asked again when their answers are older."""
@@ -45,11 +46,15 @@ class OtherNodes:
         return [address for name, address in sorted(self._known.items()) if name in nodes]
 
     async def since(self) -> float:
-        """When the first node started of those that run, in seconds since 1970."""
+        """When the first node of those that run had samples, in seconds since 1970.
+
+        Its first two looks at itself begin with zeros.
+        """
         await self._look()
         up = set(others(self._service))
         own = time.time() - self._service.host.state().uptime_seconds
-        return min(own, *(moment for name, moment in self._begun.items() if name in up), own)
+        begun = [own, *(moment for name, moment in self._begun.items() if name in up)]
+        return min(begun) + 2 * SAMPLE_SECONDS
 
     async def _look(self) -> None:
         """Ask again in the background if that was long ago."""
