@@ -17,6 +17,7 @@ from tests.support.broker import HOST, Broker, free_port
 from tests.support.certificates import new_certificates
 from tests.support.patience import patient
 
+pytestmark = pytest.mark.process
 WAIT_S = patient(10.0)
 RESET = struct.pack("ii", 1, 0)
 HEADER = b"AMQP\x00\x00\x09\x01"
@@ -38,7 +39,8 @@ GOOD_LOGIN = method(
     response=b"\0guest\0guest",
     locale="en_US",
 )
-BAD_LOGIN = GOOD_LOGIN.replace(b"\0guest\0guest", b"\0guest\0wrong")
+BAD_LOGIN = GOOD_LOGIN.replace(b"\0guest\0guest", b"\0other\0wrong")
+"""Of a user whose answers wait in another line than those of `guest`."""
 OPENED = [
     HEADER,
     GOOD_LOGIN,

@@ -152,7 +152,7 @@ COMPLAINTS: Final = {
     "untold": UNTOLD,
     "untold_by_states": UNTOLD,
     "too_early": STATE,
-    "one_account": Complaint("cluster.world", "a healthy queue takes nothing while another one"),
+    "one_account": Complaint("cluster.stranding", "bytes for a queue without a majority"),
     "several_active": Complaint("cluster.checkers", "while .* is the active consumer"),
     "forgets_whose_turn": STATE,
     "expired_are_lost": NEVER_CAME,

@@ -333,7 +333,7 @@ PLANTED = {
     skipped_sync: Where(3),
     quorum_confirms_at_append: Where(15),
     classic_confirms_at_append: Where(94),
-    rejected_is_confirmed: Where(5),
+    rejected_is_confirmed: Where(22),
     unchecked_tail: Where(10, 200, (POWER,), LARGE | {"large_bytes": 20_000}),
     live_without_held: Where(1),
     no_doubt: Where(456),
@@ -346,14 +346,14 @@ PLANTED = {
         183, 150, (DEAF,), {"large_share": 0.1, "groups": False, "trouble_share": 0.01}
     ),
     spurious_return: Where(3),
-    spurious_nack: Where(7),
+    spurious_nack: Where(10),
     first_of_a_run: Where(10),
     snapshot_ahead: Where(15),
     surviving_transients: Where(3),
-    unfenced: Where(5),
+    unfenced: Where(18),
     ignored_limit: Where(1),
     unsynced_manifest: Where(
-        21, 300, (POWER,), LARGE | {"wal_max_bytes": 8_192, "compact_interval_ms": 100}
+        20, 300, (POWER,), LARGE | {"wal_max_bytes": 8_192, "compact_interval_ms": 100}
     ),
     goes_on_after_failure: Where(1),
     unfailing_rejections: Where(10, 300, (STOP,), REJECTING),

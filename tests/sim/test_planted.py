@@ -70,7 +70,7 @@ MIXED = {
                 planted_cluster.confirms_at_submit: 1,
                 planted_cluster.stamps_by_wall: 2,
                 planted_cluster.unchecked_sequence: 2,
-                planted_cluster.returns_unmarked: 10,
+                planted_cluster.returns_unmarked: 3,
                 planted_raft.half_is_enough: 1,
             },
         ),

@@ -24,6 +24,8 @@ CHANGES: Final[Mapping[str, str]] = {
     "grow_to_count": "queues '{queue_pattern}' of vhosts '{vhost_pattern}' got {count} members",
     "shrink": "queues lost their members on node '{node}'",
     "rebalance": "leaders of queues '{queue_pattern}' of vhosts '{vhost_pattern}' were spread",
+    "force_shrink_member_to_current_member": "queue '{queue}' in vhost '{vhost}' goes on with the "
+    "member here as its only one",
     "transfer_leadership": "the lead of queue '{queue}' in vhost '{vhost}' went to '{node}'",
     "set_policy": "policy '{name}' of vhost '{vhost}' was set: pattern '{pattern}', {definition}",
     "clear_policy": "policy '{name}' of vhost '{vhost}' was deleted",
