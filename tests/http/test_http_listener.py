@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import http.client
 import json
 import re
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -428,6 +430,38 @@ def test_who_does_not_read_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
 
     ended = asyncio.Event()
     monkeypatch.setattr(listener, "UNREAD_SECONDS", 0.2)
+    asyncio.run(run())
+
+
+def test_a_client_that_resets_leaves_nothing_behind() -> None:
+    """Its connection is not kept for as long as an idle one might ask something more."""
+
+    async def greet(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    def kept() -> int:
+        gc.collect()
+        return sum(isinstance(each, listener.HttpProtocol) for each in gc.get_objects())
+
+    async def run() -> None:
+        before = kept()
+        served = listener.HttpListener(greet, 10)
+        port = free_port()
+        sockets = await open_sockets(asyncio.get_running_loop(), "127.0.0.1", port, 10)
+        await served.serve(sockets, 10)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
+        assert kept() == before + 1
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.transport.abort()
+        async with asyncio.timeout(patient(20.0)):
+            while kept() > before:
+                await asyncio.sleep(0.01)
+        await served.close(1.0)
+
     asyncio.run(run())
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
 
-from warren.server.garbage import PASSED_OVER_MAX, YOUNG_MAX, Garbage
+from warren.server.garbage import LOTS_MAX, PASSED_OVER_MAX, YOUNG_MAX, Garbage
+
+REQUESTS: list[str] = []
 
 
 class Quiet:
@@ -23,7 +26,7 @@ def garbage() -> Iterator[Garbage]:
     """That of this process, which is as before then."""
     thresholds = gc.get_threshold()
     gc.collect()
-    yield Garbage(cast(Any, Quiet()))
+    yield Garbage(cast(Any, Quiet()), lambda: bool(REQUESTS))
     gc.set_threshold(*thresholds)
     gc.unfreeze()
     gc.collect()
@@ -56,3 +59,35 @@ def test_what_suddenly_comes_is_looked_through_within_a_second(garbage: Garbage)
         looks += 1
         assert looks <= PASSED_OVER_MAX + 1
     assert looks > 1
+
+
+class Page:
+    """Refers to itself, as a page that is drawn."""
+
+    def __init__(self) -> None:
+        self.drawn = self
+
+
+def test_what_a_request_leaves_in_circles_goes_after_it(garbage: Garbage) -> None:
+    """It lives while it is looked for what may be frozen, and is not frozen."""
+    pages = [Page() for _ in range(2 * YOUNG_MAX)]
+    gone = [weakref.ref(page) for page in pages]
+    REQUESTS.append("a page")
+    garbage.look()
+    pages.clear()
+    REQUESTS.clear()
+    for _ in range(PASSED_OVER_MAX + 2):
+        garbage.look()
+    assert not any(each() for each in gone)
+
+
+def test_requests_without_an_end_do_not_keep_all_from_being_frozen(garbage: Garbage) -> None:
+    frozen = gc.get_freeze_count()
+    REQUESTS.append("a page")
+    kept = []
+    for _ in range(LOTS_MAX + 1):
+        kept.append([Page() for _ in range(2 * YOUNG_MAX)])
+        garbage.look()
+    REQUESTS.clear()
+    assert gc.get_freeze_count() - frozen >= LOTS_MAX * YOUNG_MAX
+    assert len(gc.get_objects(generation=0)) + len(gc.get_objects(generation=1)) < 3 * YOUNG_MAX

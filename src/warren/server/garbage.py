@@ -5,13 +5,15 @@ Python looks through all objects whenever a quarter more of them have come to li
 look is looked through in small lots, and what lives then is frozen: it is not looked at again.
 Objects go when nothing refers to them, frozen or not. Only those that refer to each other in a
 circle would have to be found, and queues, channels and connections let go of each other when they
-are over (`tests/node/test_circles.py`). Should anything else leave circles, they are looked for
-when memory has run short: publishers are held up then anyway.
+are over (`tests/node/test_circles.py`). Requests of HTTP do not: a page that was drawn is in
+circles. So nothing is frozen while one is answered, for some looks. Should anything else leave
+circles, they are looked for when memory has run short: publishers are held up then anyway.
 """
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 
 from warren.node.node import Node
 from warren.protocols.broker import ALARM_MEMORY
@@ -20,6 +22,8 @@ YOUNG_MAX = 2_500
 """Objects that have to be new before Python looks through the newest: some 0.7 ms."""
 PASSED_OVER_MAX = 10
 """Times that what is new is not counted, since it would take longer than that to be too much."""
+LOTS_MAX = 8
+"""Lots that Python has looked through itself, up to which freezing waits for requests of HTTP."""
 NEVER = 1_000_000_000
 """Looks of which Python itself makes none through what is older."""
 
@@ -27,8 +31,13 @@ NEVER = 1_000_000_000
 class Garbage:
     """The collector's pace for one node. The collector is the process's: there is one of these."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, answering: Callable[[], bool]) -> None:
+        """
+        Args:
+            answering: Tells whether a request of HTTP is being answered.
+        """
         self._node = node
+        self._answering = answering
         self._short = False
         self._new = 0
         """How much was new when that was last counted."""
@@ -48,9 +57,12 @@ class Garbage:
         short = int(self._node.own_alarms()) & ALARM_MEMORY != 0
         if short and not self._short:
             self.begin()
-        elif gc.get_count()[1] > 0 or self._is_much_new():
-            # All that came before the newest has been looked at once, by Python itself.
-            gc.collect(0)
+        elif (lots := gc.get_count()[1]) > 0 or self._is_much_new():
+            if lots < LOTS_MAX and self._answering():
+                # What it is made of would be frozen, and is in circles when it is over.
+                return
+            # What lived when Python looked at it may have ended since then.
+            gc.collect(1)
             gc.freeze()
             self._new = 0
         self._short = short

@@ -248,6 +248,13 @@ class Listeners:
         answering.begin()
         self._encrypted.append((listener, answering))
 
+    def answering(self) -> bool:
+        """Whether a request of HTTP is being answered."""
+        plain = (self._http, self._metrics)
+        return any(each is not None and each.answering for each in plain) or any(
+            answering.answering for _, answering in self._encrypted
+        )
+
     def stop_clients(self) -> None:
         """Let no client come any more; those that are here stay."""
         listeners = self._clients

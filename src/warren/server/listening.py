@@ -55,6 +55,10 @@ async def open_sockets(
 class Answering(Protocol):
     """What answers the connections that come to sockets."""
 
+    @property
+    def answering(self) -> bool:
+        """Whether a request is being answered."""
+
     async def serve(self, sockets: list[socket.socket], backlog: int) -> None:
         """Take connections from now on; `backlog` is the number that the kernel may keep."""
 
@@ -85,6 +89,11 @@ class LateListener:
         self._waiting: list[socket.socket] = []
         self._loading: asyncio.Task[None] | None = None
         self._answering: Answering | None = None
+
+    @property
+    def answering(self) -> bool:
+        """Whether a request is being answered."""
+        return self._answering is not None and self._answering.answering
 
     async def listen(self, host: str, port: int, backlog: int) -> None:
         """Let clients come; arguments and errors are those of `open_sockets`."""

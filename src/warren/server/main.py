@@ -226,7 +226,7 @@ class Server(OperatorHost):
         )
         self._watchdog = Watchdog()
         self._pulse = Pulse(self._executor, self._reception.clients, self._watchdog)
-        self._garbage = Garbage(self.node)
+        self._garbage = Garbage(self.node, self._listeners.answering)
         self._supervisor = Supervisor()
         self._memory = FreedMemory(self.node.settings.paging_limit_bytes, self._executor)
 

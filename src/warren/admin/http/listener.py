@@ -92,6 +92,8 @@ class HttpProtocol(H11Protocol):
         self._stop_unread()
         self._unparsed.clear()
         super().connection_lost(exc)
+        # After a reset its time for a further request would go on, and keep all of it for as long.
+        self._unset_keepalive_if_required()
 
     def data_received(self, data: bytes) -> None:
         """Bytes came. Many are looked at in pieces, so that others have their turn in between."""
@@ -210,6 +212,11 @@ class HttpListener:
     def connections(self) -> int:
         """How many there are."""
         return len(self._state.connections)
+
+    @property
+    def answering(self) -> bool:
+        """Whether a request is being answered."""
+        return bool(self._state.tasks)
 
     async def serve(self, sockets: list[socket.socket], backlog: int) -> None:
         """Let clients come to sockets that are listened on; they are closed with this listener.
