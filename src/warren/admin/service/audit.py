@@ -79,6 +79,8 @@ CHANGES: Final[Mapping[str, str]] = {
     "purge_queue": "queue '{name}' in vhost '{vhost}' was purged",
     "suspend_listeners": "listeners were suspended",
     "resume_listeners": "listeners were resumed",
+    "say_alarm": "the alarm for {resource} was said to be raised: {raised}",
+    "set_channel_max": "clients are offered {most} channels from now on",
     "set_log_level": "the level of the log is '{level}'",
 }
 """What an operation has changed, by its name, in words with its arguments."""
