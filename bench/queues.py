@@ -242,7 +242,7 @@ class Station:
             lambda text: None,
             self.links,
         )
-        self.garbage = Garbage(self.node)
+        self.garbage = Garbage(self.node, lambda: False)
         self.listener = ClusterListener(self.node.cluster)
         self.meter.step("recover", self.node.recover)
         self.alive = True
