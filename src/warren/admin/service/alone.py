@@ -17,7 +17,8 @@ from warren.admin.service.waiting import until
 from warren.errors import PRECONDITION_FAILED, TIMED_OUT, Refusal
 from warren.metadata.commands import SetMembers
 from warren.metadata.member_checks import quorum_queue
-from warren.metadata.tables import MemberRecord
+from warren.metadata.tables import MemberRecord, QueueRecord
+from warren.node.cluster.stranded import is_gone
 
 log = logging.getLogger("warren")
 
@@ -72,6 +73,17 @@ async def force_shrink_member_to_current_member(
     service.host.after_event()
     if refused[0]:
         raise Refusal(PRECONDITION_FAILED, f"{named}: {refused[0]}")
-    if not await until(lambda: stranded.is_alone(record), LEAD_SECONDS):
+    if not await until(lambda: goes_on(service, record), LEAD_SECONDS):
         raise Refusal(TIMED_OUT, f"{named} has no leader yet; ask once more")
     return MemberState(changed=True, votes=True)
+
+
+def goes_on(service: AdminService, record: QueueRecord) -> bool:
+    """Whether the copy here leads, and only copies vote that the tables name.
+
+    Members that begin anew may have their votes before anybody looks.
+    """
+    member = service.node.cluster.members.get(int(record.group_id))
+    if member is None or not member.leads_fully():
+        return False
+    return not any(copy.voter and is_gone(record, copy) for copy in member.raft.members)
