@@ -96,9 +96,10 @@ PLANTED = {
     ),
     "an error while a request is served": (
         HTTP,
-        "admin/http/resources/queues.py",
-        "async def get(asked: HttpRequest) -> HttpAnswer:\n",
-        "async def get(asked: HttpRequest) -> HttpAnswer:\n    raise RuntimeError\n",
+        # Most of what is asked, whichever operations there are, comes by here.
+        "admin/http/same_site.py",
+        "    try:\n        return dict(\n",
+        "    if b'page' in query:\n        raise RuntimeError\n    try:\n        return dict(\n",
         "Traceback",
     ),
 }
