@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from tests.support.broker import Broker, free_port
 from warren.__main__ import main
 from warren.admin.cli import migrate
-from warren.client import connect
+from warren.client import Channel, connect
 from warren.wire.amqp091.properties import Properties
 
 pytestmark = pytest.mark.process
@@ -94,6 +95,40 @@ def test_what_the_target_refuses_stays_where_it_is(
     assert main(["migrate", "--from", old, "--to", new, "full"]) == 1
     assert "full: the target refused 7 messages; they stay" in capsys.readouterr().err
     assert len(held(old, "full")) == 10 and len(held(new, "full")) == 3
+
+
+class Vanishing:
+    """A target's channel, whose queue is deleted after so many messages of the first batch."""
+
+    def __init__(self, channel: Channel, queue: str, after: int) -> None:
+        self._channel = channel
+        self._queue = queue
+        self._left = after
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._channel, name)
+
+    def publish(self, *message: Any, **options: Any) -> None:
+        if self._left == 0:
+            self._channel.queue_delete(self._queue)
+        self._left -= 1
+        self._channel.publish(*message, **options)
+
+
+@pytest.mark.parametrize("after", [0, 6])
+def test_what_the_target_returns_stays_where_it_is(brokers: tuple[str, str], after: int) -> None:
+    """It is confirmed too, and in no queue."""
+    old, new = brokers
+    fill(old, "vanishing", 10)
+    fill(new, "vanishing", 0)
+    with connect(old) as giving, connect(new) as taking:
+        target = cast(Channel, Vanishing(taking.channel(), "vanishing", after))
+        move = migrate.Migration("vanishing", giving.channel(), target, "guest", 0)
+        text = f"the target has no such queue any more for {10 - after} messages; they stay"
+        with pytest.raises(migrate.NotMoved, match=text):
+            move.all()
+    assert move.moved == 0
+    assert [body for body, _ in held(old, "vanishing")] == [b"%d" % at for at in range(10)]
 
 
 def test_queues_have_to_be_at_both(

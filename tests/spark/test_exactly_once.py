@@ -292,6 +292,30 @@ def test_of_drivers_that_decide_at_the_same_time_one_counts(
         assert sorted(bodies(connection, target), key=int) == [b"%d" % n for n in range(1_200)]
 
 
+@pytest.mark.parametrize("asks", [0, 1])
+def test_of_two_decisions_with_one_number_the_first_counts(
+    broker: Broker, connection: Connection, target: str, sink: str, asks: int
+) -> None:
+    """Whichever of the two drivers goes on, and for the batches that follow, too."""
+    options = given(broker, topic=target)
+    tries = [stage(options, sink, 0, values(first, first + 3)) for first in (0, 10)]
+    ledger = finalising.ledger_queue(sink)
+    channel = connection.channel()
+    kept = {"x-queue-type": "quorum", "x-delivery-limit": -1, "x-max-length": finalising._KEPT}
+    channel.queue_declare(ledger, durable=True, arguments=kept)
+    decisions = [finalising.Decision(1, 0, [[one.attempt]]) for one in tries]
+    bodies_of_both = [decision.encode() for decision in decisions]
+    assert channel.publish_many("", ledger, bodies_of_both, PERSISTENT) == []
+    decide([tries[asks]], sink, 0, options)
+    assert sorted(bodies(connection, target)) == [b"0", b"1", b"2"]
+    assert count(connection, staging.stage_queue(sink)) == 0
+    late = stage(options, sink, 1, values(20, 21))
+    decide([late], sink, 1, options)
+    assert bodies(connection, target) == [b"20"]
+    newest = finalising.decode_decision(bodies(connection, ledger)[-1])
+    assert newest == finalising.Decision(2, 1, [[late.attempt], [tries[0].attempt]])
+
+
 def test_a_driver_that_is_behind_leaves_the_rows_of_later_batches(
     broker: Broker, connection: Connection, target: str, sink: str
 ) -> None:
