@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.node.pair import Pair, Station
 from tests.node.test_damage import rolled
 from tests.node.test_leading_again import drained
 from tests.node.test_older_disks import votes
 from warren.log.batch import HEADER_BYTES
+from warren.log.group import newest_snapshot, newest_state
 from warren.metadata.member_checks import delete_member
 from warren.protocols.peer import refusal as codes
 
@@ -134,3 +137,37 @@ def test_of_more_voters_the_log_says_that_a_queue_is_lost() -> None:
     assert len(said) == 1
     assert "force_shrink_member_to_current_member --vhost '/' 'orders'" in said[0]
     assert not leads(pair, row.node)
+
+
+@pytest.mark.parametrize("leads_here", [True, False])
+def test_no_byte_of_a_term_and_a_vote_may_differ(leads_here: bool) -> None:
+    """A copy whose newest state is damaged is not started: it might vote twice in a term.
+
+    There is no snapshot, which would say that there was a newer state than the one before.
+    """
+    pair = two_voters(file_bytes=1 << 16)
+    stays, leader = two(pair)
+    station = leader if leads_here else stays
+    client = stays.client()
+    client.publish_confirmed(QUEUE, 5)
+    pair.settle(20)
+    rolled(pair, client, station, "state")
+    station.kill()
+    backup = station.backup()
+    group_id = int(pair.stations["b"].record(QUEUE).group_id)
+    # One that was on its way to the disk may be there, and is newer than what the node knew of.
+    station.start()
+    log = station.node.log.group(group_id)
+    place = newest_state(log)
+    assert place is not None and newest_snapshot(log) is None
+    assert place.file.closed and place.file.has_sidecar
+    path, offset, size = place.file.path, int(place.state_offset), int(place.state_size)
+    station.alive = False
+    for at in [*range(offset, offset + size, 7), offset + size - 1]:
+        station.restore(backup)
+        station.disk.flip(path, at, 1 << at % 8)
+        station.warnings.clear()
+        station.start()
+        assert group_id not in station.node.cluster.members, f"byte {at - offset} of {size}"
+        assert any("is not started" in text for text in station.warnings)
+        station.alive = False
