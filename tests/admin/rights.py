@@ -49,12 +49,12 @@ class Operator(ABC):
         """Have no such user."""
 
     @abstractmethod
-    def permit(self, vhost: str, configure: str, write: str, read: str) -> None:
-        """Let user u into a vhost."""
+    def permit(self, vhost: str, configure: str, write: str, read: str, user: str = "u") -> None:
+        """Let a user into a vhost."""
 
     @abstractmethod
-    def topics(self, exchange: str, write: str, read: str) -> None:
-        """Bound the routing keys of user u in vhost /; for no exchange, bound none."""
+    def topics(self, exchange: str, write: str, read: str, user: str = "u") -> None:
+        """Bound the routing keys of a user in vhost /; for no exchange, bound none."""
 
     @abstractmethod
     def vhost(self, name: str, **properties: str) -> None:
@@ -107,16 +107,16 @@ class RabbitOperator(Operator):
     def delete_user(self, name: str) -> None:
         self._ask("DELETE", "users", name)
 
-    def permit(self, vhost: str, configure: str, write: str, read: str) -> None:
+    def permit(self, vhost: str, configure: str, write: str, read: str, user: str = "u") -> None:
         body = {"configure": configure, "write": write, "read": read}
-        self._ask("PUT", "permissions", vhost, "u", body=body)
+        self._ask("PUT", "permissions", vhost, user, body=body)
 
-    def topics(self, exchange: str, write: str, read: str) -> None:
+    def topics(self, exchange: str, write: str, read: str, user: str = "u") -> None:
         if not exchange:
-            self._ask("DELETE", "topic-permissions", "/", "u")
+            self._ask("DELETE", "topic-permissions", "/", user)
             return
         body = {"exchange": exchange, "write": write, "read": read}
-        self._ask("PUT", "topic-permissions", "/", "u", body=body)
+        self._ask("PUT", "topic-permissions", "/", user, body=body)
 
     def vhost(self, name: str, **properties: str) -> None:
         self._ask("PUT", "vhosts", name, body=properties)
@@ -160,12 +160,12 @@ class WarrenOperator(Operator):
     def delete_user(self, name: str) -> None:
         self._ask("delete_user", name=name)
 
-    def permit(self, vhost: str, configure: str, write: str, read: str) -> None:
+    def permit(self, vhost: str, configure: str, write: str, read: str, user: str = "u") -> None:
         patterns = {"configure": configure, "write": write, "read": read}
-        self._ask("set_permissions", user="u", vhost=vhost, **patterns)
+        self._ask("set_permissions", user=user, vhost=vhost, **patterns)
 
-    def topics(self, exchange: str, write: str, read: str) -> None:
-        whose = {"user": "u", "vhost": "/"}
+    def topics(self, exchange: str, write: str, read: str, user: str = "u") -> None:
+        whose = {"user": user, "vhost": "/"}
         if exchange:
             patterns = {"exchange": exchange, "write": write, "read": read}
             self._ask("set_topic_permissions", **whose, **patterns)
@@ -232,6 +232,16 @@ def consume(queue: str) -> Request:
     return lambda channel: channel.basic_consume(queue, lambda *_: None, auto_ack=True)
 
 
+AS_PATTERNS = {
+    "a.c": ["abc"],
+    ".*": ["k"],
+    "a+": ["aa"],
+    "(": ["k"],
+    "x|y": ["x"],
+    "{vhost}": ["/"],
+    "a b-c&d~#": [],
+}
+"""Users whose names mean something in a pattern, and the keys that they would be found in."""
 QUORUM = {"x-queue-type": "quorum"}
 REPLIES = "amq.rabbitmq.reply-to"
 
@@ -428,6 +438,14 @@ class Script:
         self._ask("topics: the empty pattern", REQUESTS["queue.bind"])
         operator.topics("", "", "")
         self._ask("topics: none any more", publish("e", "theirs"))
+        for user, keys in AS_PATTERNS.items():
+            operator.user(user)
+            operator.permit("/", ALL, ALL, ALL, user)
+            operator.topics("e", "^{username}$", "", user)
+            for key in (user, *keys):
+                self._ask(f"topics: user {user}, key {key}", publish("e", key), user=user)
+            self._open.pop((user, "/")).close()
+            operator.delete_user(user)
 
     def _tags(self) -> None:
         for tag in ("impersonator", "administrator", ""):
@@ -504,11 +522,11 @@ class Script:
             )
         )
 
-    def _ask(self, name: str, request: Request, vhost: str = "/") -> None:
-        """Make a request of user u on a channel of its own, and note what came of it."""
-        connection = self._open.get(("u", vhost))
+    def _ask(self, name: str, request: Request, vhost: str = "/", user: str = "u") -> None:
+        """Make a request on a channel of its own, and note what came of it."""
+        connection = self._open.get((user, vhost))
         if connection is None or not connection.is_open:
-            connection = self._open[("u", vhost)] = self._connect("u", vhost)
+            connection = self._open[(user, vhost)] = self._connect(user, vhost)
 
         def asked() -> None:
             channel = connection.channel()

@@ -411,6 +411,24 @@ def test_topic_permissions_know_the_user_and_the_vhost(world: World) -> None:
     assert refused(published(world.client(), "e", "u"))
 
 
+@pytest.mark.parametrize("name", ["a.c", ".*", "a+", "(", "x|y", "{vhost}", "a b-c&d~#", "é"])
+def test_names_within_topic_permissions_are_no_patterns(world: World, name: str) -> None:
+    """Each finds itself and nothing that it would find as a pattern, as with RabbitMQ."""
+    world.change(
+        commands.SetUser(name, hash_password(name.encode(), b"salt"), SHA256, [], False),
+        commands.DeclareVhost(name),
+        commands.SetPermissions(name, "/", ALL, ALL, ALL),
+        commands.SetTopicPermissions(name, "/", "e", "^{username}$", ALL),
+        commands.SetPermissions("u", name, ALL, ALL, ALL),
+        commands.SetTopicPermissions("u", name, "amq.topic", "^{vhost}$", ALL),
+    )
+    for client, exchange in ((world.client(name), "e"), (world.client("u", name), "amq.topic")):
+        assert not refused(published(client, exchange, name))
+        for key in ("abc", "aa", "x", "/", ""):
+            assert refused(published(client, exchange, key))
+    world.change(commands.DeleteUser(name), commands.DeleteVhost(name))
+
+
 def test_rights_that_go_count_for_the_next_message_of_the_same_route(world: World) -> None:
     client = world.client()
     assert not refused(published(client, "e", "k"))

@@ -195,6 +195,22 @@ def test_all_targets_have_to_confirm_and_none_gets_more_than_one() -> None:
     assert drained(client) == bodies(2)
 
 
+@pytest.mark.rule("DL-11")
+def test_what_would_go_round_stays_and_is_told_of() -> None:
+    """It expires, and its way leads back: it is not lost, as at most once, and does not go on."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    keeping(client, "there", to="back", **{"x-message-ttl": 100})
+    keeping(client, "back", to="there", **{"x-message-ttl": 100})
+    client.publish_confirmed("there", 1)
+    for _ in range(5):
+        jump(pair, RETRY_MS_MAX)
+    assert (kept(pair.a, "there"), kept(pair.a, "back")) == (0, 1)
+    assert (ready(pair.a, "there"), ready(pair.a, "back")) == (0, 0)
+    told = [warning for warning in pair.a.warnings if "go round without being rejected" in warning]
+    assert len(told) == 1 and "do not get to queue 'there'" in told[0]
+
+
 @pytest.mark.rule("DL-09", "DL-10")
 def test_dead_letters_count_for_the_limits() -> None:
     pair = Pair(alone=True)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.node.pair import Client, Pair
+from tests.node.test_at_least_once import jump, keeping, kept
+from tests.node.test_dead_letters import declare as declare_queue
+from tests.node.test_dead_letters import reject
 from warren.errors import CorruptRecord
 from warren.limits import RECENT_MESSAGE_BYTES_MAX, RECENT_TOTAL_BYTES_MAX
 from warren.log.batch import KIND_COMMAND
 from warren.metadata.commands import KeepRecent
 from warren.metadata.encoding import encode
 from warren.node.histories import UNDER_WAY_MAX
+from warren.queues.forwarding import RETRY_MS_MAX
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
 
@@ -85,6 +89,32 @@ def test_what_one_exchange_gave_another_may_keep() -> None:
         assert isinstance(client.call(bind), spec.ExchangeBindOk)
     publish(client, b"1", exchange="source")
     assert bound(client, "q", "x") == bound(client, "r", "y") == [b"1"]
+
+
+@pytest.mark.rule("DL-02", "DL-11")
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_dead_letter_that_is_tried_again_is_kept_once(is_full: bool) -> None:
+    """It has no route for a while, or a queue that has no room: both are tried again and again."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    declare(client)
+    keeping(client, "from", exchange="x")
+    if is_full:
+        declare_queue(client, "full", **{"x-max-length": 0, "x-overflow": "reject-publish"})
+        client.call(spec.QueueBind(0, "full", "x", "", False, {}))
+    client.publish_confirmed("from", 2)
+    reject(client, "from", 2)
+    for _ in range(5):
+        jump(pair, RETRY_MS_MAX)
+    assert kept(pair.a, "from") == 2
+    assert bound(client, "late") == [b"1", b"2"]
+    for _ in range(2):
+        jump(pair, RETRY_MS_MAX)
+    # What was bound got what the exchange had kept, and gets what is on its way besides.
+    again = [client.get("late") for _ in range(2)]
+    assert [got.body for got in again if got] == [b"1", b"2"]
+    assert kept(pair.a, "from") == (2 if is_full else 0)
+    assert bound(client, "later") == [b"1", b"2"]
 
 
 def test_a_transaction_is_kept_when_it_is_committed() -> None:
