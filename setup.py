@@ -38,6 +38,7 @@ COMPILED = (
     "queue_types.py",
     "sharded_dict.py",
     "term_runs.py",
+    "turn_budget.py",
     "versions.py",
     "message",
     "wire",

@@ -26,6 +26,29 @@ def is_compiled(path: Path) -> bool:
     return any(path == SOURCE / part or SOURCE / part in path.parents for part in compiled_parts())
 
 
+OUTSIDE = {
+    "checksum.py": "it picks a library's function, which is called without any code of its own",
+    "config/client_tls.py": "once for a connection",
+    "config/peer_tls.py": "once for a link",
+    "server/client_log.py": "once for a connection",
+}
+"""What is interpreted although compiled modules use it, and why that costs nothing."""
+
+
+def test_compiled_modules_use_compiled_ones() -> None:
+    """One interpreted call for each read of a socket is a tenth of what a message costs."""
+    used = {
+        str(path.relative_to(SOURCE))
+        for module in SOURCE.rglob("*.py")
+        if is_compiled(module)
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("warren.")
+        for path in [Path("src", *str(node.module).split(".")).with_suffix(".py")]
+        if path.exists() and not is_compiled(path)
+    }
+    assert used == set(OUTSIDE), "compile it (`COMPILED` of setup.py), or say why not"
+
+
 def closed_bases(text: str) -> list[str]:
     """Compiled classes that an interpreted module derives from, and that are not open to it."""
     tree = ast.parse(text)

@@ -40,7 +40,9 @@ class TurnBudget:
             The bound before, to be set again behind it.
         """
         before = self.limit
-        self.limit = min(TURN_STEPS_MAX, self.spent + max(0, share_bytes) // STEP_BYTES)
+        share: i64 = share_bytes // STEP_BYTES if share_bytes > 0 else 0
+        most: i64 = TURN_STEPS_MAX
+        self.limit = self.spent + share if self.spent + share < most else most
         return before
 
     def over(self) -> bool:
