@@ -83,6 +83,10 @@ HEADER_STEP_BYTES: Final = 4
 QUEUE_STEPS: Final = 16
 QUEUES_FREE: Final = 16
 
+#: Queues that one turn puts one publish into, which are served then: some ten microseconds each.
+#: The rest has it in later turns, and what comes on its channel waits until all have it.
+FAN_OUT_QUEUES: Final = 1_024
+
 #: Connections whose timers one turn looks at; each costs about a microsecond a channel.
 TURN_CONNECTIONS_MAX: Final = 128
 

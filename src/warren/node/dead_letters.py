@@ -28,6 +28,7 @@ from warren.node.store import MetadataStore
 from warren.node.vhosts import NodeVhosts
 from warren.ports import Work
 from warren.queues.dead_letters import DeadLettering, DeadLetterRouter
+from warren.queues.fan_out import RunFanOut, is_wide
 from warren.queues.forwarding import Forwarder, Forwarding
 from warren.queues.queue import Queue
 from warren.queues.traffic import DeathTraffic
@@ -84,6 +85,8 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         self._keepers: list[str] = []
         self._targets: list[Queue] = []
         """Where what was gathered goes."""
+        self._fan_out: RunFanOut | None = None
+        """What is on its way into more queues than one turn serves."""
         self._persistent: bool = False
         self._prioritised: bool = False
         self._flavour: i64 = AMQP091
@@ -140,7 +143,12 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
 
     def go_on(self) -> bool:
         """Route some dead letters of the queue whose turn it is."""
-        if self._due and not self._vhosts.disk_full:
+        fan_out = self._fan_out
+        if fan_out is not None:
+            # What comes behind must not overtake it.
+            if fan_out.go_on():
+                self._fan_out = None
+        elif self._due and not self._vhosts.disk_full:
             dead_lettering = self._due.popleft()
             dead_lettering.due = False
             if dead_lettering.queue.deleted:
@@ -150,7 +158,7 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         if self._forwarding and not self._vhosts.disk_full:
             self._forward(self._forwarding.popleft())
         more = len(self._due) > 0 or len(self._forwarding) > 0
-        self._at_work = more and not self._vhosts.disk_full
+        self._at_work = self._fan_out is not None or (more and not self._vhosts.disk_full)
         return not self._at_work
 
     def _forward(self, forwarding: Forwarding) -> None:
@@ -272,7 +280,10 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
                 self._vhosts.keep_recent(self._vhost, exchange, [record])
         if self._route:
             self._gather(record, letter, flavour)
-            if len(self._route) > QUEUES_FREE:
+            if is_wide(self._route):
+                # It is the last one of this turn, as it takes those that follow, too.
+                searched += TURN_BYTES
+            elif len(self._route) > QUEUES_FREE:
                 searched += STEP_BYTES * QUEUE_STEPS * len(self._route)
         return len(record) + searched
 
@@ -352,5 +363,8 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         self._records = []
         self._lengths = BytesWriter()
         self._bytes = 0
-        for queue in self._targets:
-            queue.publish(records, lengths, count, self._persistent, None, self._flavour, -1, True)
+        into = RunFanOut(
+            self._targets, records, lengths, count, self._persistent, None, self._flavour, -1, True
+        )
+        if not into.go_on():
+            self._fan_out = into

@@ -140,10 +140,12 @@ class NodeEvents(Work):
 
     def go_on(self) -> bool:
         """Tell of some; whether these were the last."""
+        if not self._messages.go_on():
+            return False
         waiting = self._waiting
         most = self._messages.copies + TURN_COPIES
         for _ in range(min(TURN_EVENTS, len(waiting))):
-            if self._messages.copies >= most:
+            if self._messages.copies >= most or not self._messages.takes():
                 break
             event = waiting.popleft()
             if self._feeds.on():
@@ -156,7 +158,7 @@ class NodeEvents(Work):
                 headers=headers, persistent=True, timestamp_ms=event.at_ms
             )
             self._messages.publish(self._vhost, EVENT_EXCHANGE, event.key, properties, b"")
-        if waiting:
+        if waiting or not self._messages.takes():
             return False
         self._at_work = False
         self._says_missed = False

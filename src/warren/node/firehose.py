@@ -64,10 +64,18 @@ class Firehose(Work):
 
     def go_on(self) -> bool:
         """Tell of some; whether these were the last."""
+        if not self._messages.go_on():
+            return False
         left: i64 = TURN_MESSAGES
         size: i64 = 0
         most = self._messages.copies + TURN_COPIES
-        while self._runs and left > 0 and size < TURN_BYTES and self._messages.copies < most:
+        while (
+            self._runs
+            and left > 0
+            and size < TURN_BYTES
+            and self._messages.copies < most
+            and self._messages.takes()
+        ):
             run = self._runs[0]
             end = self._offset + i64(read_i32_le(run.lengths, 4 * self._at))
             self._tell(run, self._offset, end)
@@ -80,7 +88,7 @@ class Firehose(Work):
                 self._bytes -= len(run.records) + RUN_OVERHEAD_BYTES
                 self._at = 0
                 self._offset = 0
-        if self._runs:
+        if self._runs or not self._messages.takes():
             return False
         self._at_work = False
         self._says_missed = False

@@ -253,6 +253,7 @@ class Node(Loop):
         self.usage: Usage = Usage(self.metadata, self.cluster)
         self.direct_replies: DirectReplyLinks = DirectReplyLinks(self, self.metadata, self.cluster)
         self.vhosts: NodeVhosts = NodeVhosts(
+            self,
             self.metadata,
             self.store,
             self.queues,

@@ -13,7 +13,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.errors import BrokerError, Refusal
-from warren.limits import PROPERTIES_BYTES_MAX
+from warren.limits import FAN_OUT_QUEUES, PROPERTIES_BYTES_MAX
 from warren.message.envelope import NewMessage
 from warren.message.flavours import AMQP091, content_bytes, made
 from warren.message.properties import MessageProperties
@@ -32,6 +32,25 @@ TOLD_MAX: Final = 1_024
 
 
 @final
+class OnItsWay:
+    """A message on its way into its queues.
+
+    Attributes:
+        done: How many of the queues were seen to.
+    """
+
+    def __init__(
+        self, vhost: str, exchange: str, names: list[str], record: bytes, persistent: bool
+    ) -> None:
+        self.vhost: str = vhost
+        self.exchange: str = exchange
+        self.names: list[str] = names
+        self.record: bytes = record
+        self.persistent: bool = persistent
+        self.done: i64 = 0
+
+
+@final
 class OwnMessages:
     """Publishes what one node has to tell.
 
@@ -45,6 +64,8 @@ class OwnMessages:
     ) -> None:
         self.copies: i64 = 0
         self.left_out: i64 = 0
+        self._on_its_way: OnItsWay | None = None
+        """The last message, as long as not all of its queues were seen to."""
         self._behind: dict[str, None] = {}
         """Queues of which the log says that they go without."""
         self._loop: Loop = loop
@@ -74,7 +95,10 @@ class OwnMessages:
         properties: MessageProperties,
         body: bytes,
     ) -> bool:
-        """Publish a message; False where its properties are too large for any client."""
+        """Publish a message; False where its properties are too large for any client.
+
+        If it goes to very many queues, `takes` is false until `go_on` has put it into all of them.
+        """
         tables = self._metadata.vhosts.get(vhost)
         if tables is None or tables.going or exchange not in tables.exchanges:
             return True
@@ -95,20 +119,44 @@ class OwnMessages:
         names = self._route(tables.router, exchange, routing_key, properties, keepers)
         for keeper in keepers:
             self._vhosts.keep_recent(vhost, keeper, [record])
-        lengths = len(record).to_bytes(4, "little")
-        persistent = properties.persistent is True
         self.copies += len(names)
-        for name in names:
-            queue = self._queue(vhost, name)
-            if queue is None or self._refuses(queue):
-                continue
-            if queue.congested() and not queue.deleted:
-                self._leave_out(queue, exchange)
-                continue
-            if self._behind:
-                self._behind.pop(str(queue), None)
-            queue.publish(record, lengths, 1, persistent, None, AMQP091, -1)
+        self._on_its_way = OnItsWay(vhost, exchange, names, record, properties.persistent is True)
+        self.go_on()
         return True
+
+    def go_on(self) -> bool:
+        """Put the last message into more of its queues; whether all have it.
+
+        Until they do, nothing else may be published.
+        """
+        message = self._on_its_way
+        if message is None:
+            return True
+        first = message.done
+        message.done = min(len(message.names), first + FAN_OUT_QUEUES)
+        for name in message.names[first : message.done]:
+            self._put(message, name)
+        if message.done == len(message.names):
+            self._on_its_way = None
+        return self._on_its_way is None
+
+    def takes(self) -> bool:
+        """Whether all queues have the last message."""
+        return self._on_its_way is None
+
+    def _put(self, message: OnItsWay, name: str) -> None:
+        """Put a message into one of its queues, unless that is behind."""
+        queue = self._queue(message.vhost, name)
+        if queue is None or self._refuses(queue):
+            return
+        if queue.congested() and not queue.deleted:
+            self._leave_out(queue, message.exchange)
+            return
+        if self._behind:
+            self._behind.pop(str(queue), None)
+        record = message.record
+        lengths = len(record).to_bytes(4, "little")
+        queue.publish(record, lengths, 1, message.persistent, None, AMQP091, -1)
 
     def _leave_out(self, queue: Queue, exchange: str) -> None:
         """Have a queue go without a message, and say so with the first."""

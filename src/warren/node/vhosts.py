@@ -15,6 +15,7 @@ from warren.node.cluster.observers import Observers
 from warren.node.cluster.queue_members import QueueMembers
 from warren.node.direct_replies import RANDOM_BYTES, DirectReplyLinks
 from warren.node.histories import Histories
+from warren.node.loop import Loop
 from warren.node.placing import Placing
 from warren.node.queues import LocalQueues
 from warren.node.removals import Going, QueueRemovals
@@ -22,7 +23,7 @@ from warren.node.repairs import Repairs
 from warren.node.store import MetadataStore
 from warren.node.usage import Usage
 from warren.pending import PendingRequest, PendingResult
-from warren.ports import Random
+from warren.ports import Random, Work
 from warren.queues.queue import Queue
 from warren.vhost.host import VhostHost
 from warren.vhost.pending import Resumable
@@ -40,6 +41,7 @@ class NodeVhosts(VhostHost):
 
     def __init__(
         self,
+        loop: Loop,
         metadata: MetadataMachine,
         store: MetadataStore,
         queues: LocalQueues,
@@ -56,6 +58,7 @@ class NodeVhosts(VhostHost):
         max_message_bytes: i64,
     ) -> None:
         super().__init__(metadata, store.authority, node_name, max_message_bytes)
+        self._loop: Loop = loop
         self._store: MetadataStore = store
         self._queues: LocalQueues = queues
         self._placing: Placing = placing
@@ -77,6 +80,10 @@ class NodeVhosts(VhostHost):
         """Tell, in a later turn, of messages of a vhost that is traced."""
         if self._firehose is not None:
             self._firehose.add(run)
+
+    def do_in_parts(self, work: Work) -> None:
+        """Have something done from the next turn on."""
+        self._loop.do_in_parts(work)
 
     def random_bytes(self, count: int) -> bytes:
         """Bytes that cannot be guessed."""

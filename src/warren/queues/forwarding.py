@@ -25,6 +25,7 @@ from warren.log.facts import failures_at
 from warren.message.dead_letters import DeadLetter, DeadLetters
 from warren.message.flavours import AMQP091, dead_letters_of, delayed_of
 from warren.pending import PendingResult, Result
+from warren.queues.fan_out import FanOut
 from warren.queues.links import Fetching
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.queue import Queue
@@ -115,7 +116,7 @@ class OutgoingLetter(Publisher):
         self._tries: i64 = 0
         self._targets: list[Queue] = []
         """Where it was sent the last time."""
-        self._confirmed: list[str] = []
+        self._confirmed: dict[str, None] = {}
         """The queues that have it."""
 
     def send(self, targets: list[Queue], record: bytes, letter: DeadLetter, flavour: i64) -> None:
@@ -138,14 +139,9 @@ class OutgoingLetter(Publisher):
         self._targets = left
         self.full = []
         self.waiting = len(left)
-        size = BytesWriter()
-        write_i32_le(size, i32(len(record)))
-        lengths = size.getvalue()
-        for at, target in enumerate(left):
-            run = PublishRun(self, i64(at), 1, 1)
-            target.publish(
-                record, lengths, 1, letter.persistent, run, flavour, letter.life_ms, True
-            )
+        into = LetterFanOut(self, left, record, letter.persistent, flavour, letter.life_ms)
+        if not into.go_on():
+            self._forwarding.queue.host.do_in_parts(into)
 
     def settled(self, run: PublishRun) -> None:
         """A queue has it, or does not take it."""
@@ -154,7 +150,7 @@ class OutgoingLetter(Publisher):
         if run.rejected is not None:
             self.full.append(target)
         elif not (run.refused or target.deleted):
-            self._confirmed.append(target.name)
+            self._confirmed[target.name] = None
             self._forwarding.has_room(target)
         if self.waiting == 0:
             confirmed = not self.lacks
@@ -177,6 +173,47 @@ class OutgoingLetter(Publisher):
     def tried(self) -> bool:
         """Whether it was sent before."""
         return self._tries > 0
+
+
+@final
+class LetterFanOut(FanOut):
+    """A dead letter on its way into the queues that do not have it."""
+
+    def __init__(
+        self,
+        outgoing: OutgoingLetter,
+        queues: list[Queue],
+        record: bytes,
+        persistent: bool,
+        flavour: i64,
+        life_ms: i64,
+    ) -> None:
+        super().__init__(queues)
+        size = BytesWriter()
+        write_i32_le(size, i32(len(record)))
+        self._outgoing: OutgoingLetter = outgoing
+        self._record: bytes = record
+        self._lengths: bytes = size.getvalue()
+        self._persistent: bool = persistent
+        self._flavour: i64 = flavour
+        self._life_ms: i64 = life_ms
+        self._number: i64 = 0
+
+    def put(self, queues: list[Queue]) -> None:
+        """Put it into some of the queues, each of which answers for itself."""
+        for queue in queues:
+            run = PublishRun(self._outgoing, self._number, 1, 1)
+            self._number += 1
+            queue.publish(
+                self._record,
+                self._lengths,
+                1,
+                self._persistent,
+                run,
+                self._flavour,
+                self._life_ms,
+                True,
+            )
 
 
 @final

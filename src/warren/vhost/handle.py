@@ -14,9 +14,10 @@ from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.limits import ROUTE_STEPS_MAX
+from warren.message.envelope import Envelope
 from warren.message.facts import MessageFacts
-from warren.message.flavours import AMQP091, as_amqp091, envelope_of, is_known
-from warren.message.properties import MessageProperties, parse_life, plain_life, stored_life
+from warren.message.flavours import AMQP091, as_amqp091, envelope_of
+from warren.message.properties import MessageProperties, parse_life, plain_life
 from warren.metadata import checks
 from warren.metadata.commands import Command, DeclareDelayed
 from warren.metadata.exchange_checks import check_exchange_type
@@ -37,6 +38,7 @@ from warren.metadata.recent import NO_STORE
 from warren.metadata.rows import Lot
 from warren.metadata.version_checks import check_known, check_version
 from warren.pending import DONE, PendingRequest
+from warren.ports import Work
 from warren.queue_types import CONSUMER_TIMEOUT, X_CONSUMER_TIMEOUT
 from warren.queues.queue import Queue
 from warren.queues.traffic import PublishedTraffic
@@ -54,6 +56,7 @@ from warren.versions import (
 from warren.vhost.host import VhostHost
 from warren.vhost.pending import QueueDeclared, QueueDeleted, Resumable
 from warren.vhost.properties import check_targets
+from warren.vhost.recent_giving import RecentGiving
 from warren.vhost.requests import (
     BindingRequest,
     BindRequest,
@@ -322,6 +325,10 @@ class VhostHandle:
                 return True
         return False
 
+    def do_in_parts(self, work: Work) -> None:
+        """Have something done from the next turn on: of all that is long, one part a turn."""
+        self._host.do_in_parts(work)
+
     def trace_published(
         self,
         connection: str,
@@ -402,28 +409,24 @@ class VhostHandle:
         source = self._tables.exchange(self.name, request.source)
         if source is None or not source.recent:
             return
-        recent = list(source.recent)
+        giving = RecentGiving(self, request, source.recent)
+        if not giving.go_on():
+            self._host.do_in_parts(giving)
+
+    def kept_targets(self, request: BindRequest, message: Envelope) -> list[Queue]:
+        """The queues to which a message goes that was kept for what is bound now."""
+        names = [request.destination]
         if request.to_exchange:
-            recent.reverse()
-        for flavour, record in recent:
-            if not is_known(flavour):
-                # Only a later release, which had the exchange keep it, can tell where it goes.
-                continue
-            message = envelope_of(flavour, record, 0, len(record))
             properties = message.properties()
-            life_ms = stored_life(properties.expiration_ms)
-            names = [request.destination]
-            if request.to_exchange:
-                headers = {} if properties.headers is None else properties.headers
-                keys = routing_keys(message.routing_key(), headers)
-                names = self._router.route_keys(request.destination, keys, headers, properties)
-            for name in names:
-                queue = self._find(name)
-                if queue is not None:
-                    lengths = len(record).to_bytes(4, "little")
-                    queue.publish(
-                        record, lengths, 1, bool(properties.persistent), None, flavour, life_ms
-                    )
+            headers = {} if properties.headers is None else properties.headers
+            keys = routing_keys(message.routing_key(), headers)
+            names = self._router.route_keys(request.destination, keys, headers, properties)
+        found = [self._find(name) for name in names]
+        return [queue for queue in found if queue is not None]
+
+    def routing_steps(self) -> i64:
+        """What all searches for routes in the vhost have cost so far."""
+        return self._router.steps
 
     # Exchanges and bindings.
 

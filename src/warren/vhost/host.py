@@ -12,6 +12,7 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.permissions import Authority
 from warren.metadata.tables import QueueRecord
 from warren.pending import PendingRequest, PendingResult
+from warren.ports import Work
 from warren.queues.queue import Queue
 from warren.queues.traffic import PublishedTraffic
 from warren.turn_budget import TurnBudget
@@ -76,6 +77,10 @@ class VhostHost:
     @abstractmethod
     def trace(self, run: TracedRun) -> None:
         """Tell, in a later turn, of messages of a vhost that is traced."""
+
+    @abstractmethod
+    def do_in_parts(self, work: Work) -> None:
+        """Have something done from the next turn on: of all that is long, one part a turn."""
 
     @abstractmethod
     def random_bytes(self, count: int) -> bytes:

@@ -32,6 +32,7 @@ from warren.message.flavours import AMQP091, content_bytes, made
 from warren.message.properties import MessageProperties
 from warren.metadata.plain_tables import as_table, plain
 from warren.protocols.broker import ALARM_MEMORY, ELSEWHERE_SHIFT
+from warren.queues.fan_out import RunFanOut
 from warren.queues.publishing import Publisher, PublishRun
 from warren.queues.traffic import ExchangeUse
 from warren.vhost.getting import TakenMessage, Taker
@@ -347,8 +348,11 @@ class PuttingIn:
             if handle.refuses(route):
                 raise Refusal(EXHAUSTED, "the disk is full")
             size = len(record).to_bytes(4, "little")
-            for queue in route.queues:
-                queue.publish(record, size, 1, facts.persistent, run, AMQP091, facts.life_ms)
+            into = RunFanOut(
+                route.queues, record, size, 1, facts.persistent, run, AMQP091, facts.life_ms
+            )
+            if not into.go_on():
+                handle.do_in_parts(into)
             return len(route.queues) > 0
 
         if not attempt(service, handed_over):

@@ -547,7 +547,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
 
     def go_on(self) -> None:
         """Take up what was put aside, up to the next method that has to wait."""
-        if self._ended:
+        if self._ended or self.publishing.fan_out is not None:
             return
         transaction = self.transaction
         if transaction is not None and transaction.going_on():
@@ -640,6 +640,14 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
     def assembling(self, size: i64) -> None:
         """Count it with what the other channels collect."""
         self.connection.assembling(size)
+
+    def spreads(self) -> None:
+        """What follows waits until all queues have what was published."""
+        self.aside = True
+
+    def is_spread(self) -> None:
+        """Go on."""
+        self.go_on()
 
     def transact(self, record: Transacted) -> None:
         """Keep a message for the transaction's commit."""

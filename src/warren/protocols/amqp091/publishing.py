@@ -43,6 +43,8 @@ from warren.message.amqp091.scan import PropertyScan, scan_properties
 from warren.message.facts import MessageFacts
 from warren.message.flavours import AMQP091
 from warren.protocols.amqp091.confirms import Confirms
+from warren.protocols.amqp091.fan_out import PublishFanOut
+from warren.queues.fan_out import is_wide
 from warren.queues.publishing import Publisher, PublishRun, Unowed
 from warren.queues.queue import Queue
 from warren.queues.traffic import USES_MAX, ExchangeUse, Traffic
@@ -87,6 +89,18 @@ class PublishOwner(Publisher):
         """A queue asks for a pause."""
 
     @abstractmethod
+    def spreads(self) -> None:
+        """What was published goes into its queues in parts: handle nothing until it is there."""
+
+    @abstractmethod
+    def is_spread(self) -> None:
+        """It is there."""
+
+    @abstractmethod
+    def failed(self, error: Exception) -> None:
+        """End the connection for an error of the broker's own."""
+
+    @abstractmethod
     def transact(self, record: Transacted) -> None:
         """Keep a message for the transaction's commit."""
 
@@ -122,6 +136,20 @@ class NoChannel(PublishOwner):
 
     def congested(self, queue: Queue) -> None:
         """Nobody sends."""
+
+    def gone(self) -> bool:
+        """Nobody is there."""
+        return True
+
+    def spreads(self) -> None:
+        """Nobody sends."""
+
+    def is_spread(self) -> None:
+        """Nobody waits."""
+
+    def failed(self, error: Exception) -> None:
+        """Nobody else can have been harmed by what nobody publishes."""
+        raise error
 
     def transact(self, record: Transacted) -> None:
         """Nobody commits."""
@@ -363,6 +391,8 @@ class PublishPath:
         assembly: The message that is being collected, if any.
         failed_at: Where in the input the message lies that raised an error.
         begun: Whether the last content frame belonged to a publish.
+        fan_out: What is on its way into more queues than one turn serves, if anything is: nothing
+            may be published until it is there.
         uses: What was published through each exchange, by its name; None before the first.
     """
 
@@ -388,6 +418,7 @@ class PublishPath:
         self.assembly: Assembly | None = None
         self.failed_at: i64 = 0
         self.begun: bool = False
+        self.fan_out: PublishFanOut | None = None
         self.published: i64 = 0
         self._vhost: VhostHandle = vhost
         self._owner: PublishOwner = owner
@@ -435,7 +466,7 @@ class PublishPath:
                     self._accept(data[start:at], lengths, count, shape.wants)
                     lengths, count, start = BytesWriter(), 0, at
                 self.failed_at = at
-                if at > begin and self._budget.over():
+                if at > begin and self._is_enough():
                     return at
                 shape.resolve(method)
             # The content header frame.
@@ -483,7 +514,7 @@ class PublishPath:
                     raise
                 if count > 0 and (shape.alone or shape.wants != wants):
                     self._accept(data[start:at], lengths, count, wants)
-                    if self._budget.over():
+                    if self._is_enough():
                         return at
                     lengths, count, start = BytesWriter(), 0, at
                 if shape.alone:
@@ -491,7 +522,7 @@ class PublishPath:
                     at = stop
                     start = at
                     self.failed_at = at
-                    enough = at >= most or self._budget.over()
+                    enough = at >= most or self._is_enough()
                     if enough or not self._publish_follows(data, at, end):
                         return at
                     continue
@@ -734,7 +765,7 @@ class PublishPath:
     ) -> None:
         """Put messages into the queues of a route, or return them."""
         queues = route.queues
-        if len(queues) > QUEUES_FREE:
+        if len(queues) > QUEUES_FREE and not is_wide(queues):
             self._budget.spent += QUEUE_STEPS * len(queues)
         use = self._use_of(route)
         use.published(count)
@@ -764,6 +795,26 @@ class PublishPath:
             run.waiting = 1
             run.safe()
             return
+        if is_wide(queues):
+            self.fan_out = PublishFanOut(
+                self, queues, records, lengths, count, persistent, run, life_ms
+            )
+            self._owner.spreads()
+            vhost.do_in_parts(self.fan_out)
+            return
+        self.put(queues, records, lengths, count, persistent, run, life_ms)
+
+    def put(
+        self,
+        queues: list[Queue],
+        records: bytes,
+        lengths: bytes,
+        count: i64,
+        persistent: bool,
+        run: PublishRun | None,
+        life_ms: i64,
+    ) -> None:
+        """Put messages into queues."""
         for queue in queues:
             if self.consumes:
                 queue.keep_order()
@@ -773,6 +824,19 @@ class PublishPath:
             queue.publish(records, lengths, count, persistent, owed, AMQP091, life_ms)
             if queue.congested():
                 self._owner.congested(queue)
+
+    def spread(self) -> None:
+        """All queues have what was put into them in parts."""
+        self.fan_out = None
+        self._owner.is_spread()
+
+    def failed(self, error: Exception) -> None:
+        """End the connection for an error that was met on the way into queues."""
+        self._owner.failed(error)
+
+    def _is_enough(self) -> bool:
+        """Whether what follows has to wait, for a later turn or until queues have what came."""
+        return self.fan_out is not None or self._budget.over()
 
     def _use_of(self, route: Route) -> ExchangeUse:
         """Where messages with a route are counted."""

@@ -21,6 +21,7 @@ from warren.headed_list import HeadedList
 from warren.ports import Work
 from warren.protocols.amqp091.publishing import Transacted
 from warren.protocols.amqp091.unsettled import TagRun, runs_of
+from warren.queues.fan_out import is_wide
 from warren.queues.fifo.effects import Reply
 from warren.queues.fifo.pieces import SPENT_LISTS, Piece
 from warren.queues.publishing import Publisher, PublishRun
@@ -40,7 +41,7 @@ RETURNS_MAX: Final = 2_048
 """Runs that one turn returns for `basic.recover`, each by a command of its own: about 10 ms."""
 
 MESSAGES_MAX: Final = 4_096
-"""Runs of messages that one turn commits or forgets: some 4 ms."""
+"""Runs of messages that one turn commits, once for each queue that they go to, or forgets."""
 
 MESSAGES_BYTES: Final = 4_194_304
 """What these take, but for the last of them: a queue copies all that a turn brings it."""
@@ -100,7 +101,9 @@ class Transaction(Publisher):
         self._before: i64 = 0
         """Runs of it before those; each is numbered by its place among all."""
         self._awaited: dict[int, AwaitedQueue] = {}
-        """By the identities of their queues, those of runs that are not safe."""
+        """By the identities of their queues, those of runs that are not safe, but for wide ones."""
+        self._asked: i64 = 0
+        """Of the queues of the first run, if it is wide, how many were given last."""
         self._refused: bool = False
         self._rejected: bool = False
         """Whether a classic queue had no room for some of the commit's messages."""
@@ -109,6 +112,8 @@ class Transaction(Publisher):
         """Of the commit or the rollback under way, what is not done yet."""
         self._publishing: deque[Transacted] = deque()
         """Likewise of what was published."""
+        self._spreads: bool = False
+        """Whether a message of it is on its way into more queues than one turn serves."""
         self._undoing: bool = False
         self._answering: bool = False
         """Whether the messages of the commit are safe, or it is undone: deliveries are next."""
@@ -187,7 +192,9 @@ class Transaction(Publisher):
 
     def going_on(self) -> bool:
         """Whether a commit or a rollback has more to do in the next turn."""
-        return len(self._publishing) > 0 or (self._answering and len(self._left) > 0)
+        return (
+            len(self._publishing) > 0 or self._spreads or (self._answering and len(self._left) > 0)
+        )
 
     def go_on(self) -> None:
         """Publish and then do what was answered, in that order, or undo it: a turn's part of it."""
@@ -195,7 +202,11 @@ class Transaction(Publisher):
             self._answer(0)
             return
         done: i64 = self._go_on_publishing()
-        if self._publishing:
+        if self._spreads:
+            # The channel goes on when all queues have it, if it is still there.
+            if self._kept is not None:
+                self._go_on_later()
+        elif self._publishing:
             self._go_on_later()
         else:
             self._one_less(done)
@@ -248,12 +259,14 @@ class Transaction(Publisher):
         path = self._channel.publishing
         done: i64 = 0
         size: i64 = 0
-        while publishing and done < MESSAGES_MAX and size < MESSAGES_BYTES:
+        self._spreads = path.fan_out is not None
+        while publishing and done < MESSAGES_MAX and size < MESSAGES_BYTES and path.fan_out is None:
             record = publishing.popleft()
-            done += 1
             size += len(record.records)
             if self._undoing:
+                done += 1
                 continue
+            done += max(1, len(record.route.queues))
             self._waiting += 1
             place = self._before + self._runs.size()
             run = PublishRun(self, place, record.count, len(record.route.queues))
@@ -268,6 +281,7 @@ class Transaction(Publisher):
                 run,
                 record.life_ms,
             )
+        self._spreads = path.fan_out is not None
         return done
 
     def _go_on_answering(self, done: i64) -> None:
@@ -326,11 +340,20 @@ class Transaction(Publisher):
         if len(keys) < len(awaited):
             for key in keys:
                 awaited[key] = awaited.pop(key)
-        return [awaited[key].queue for key in keys]
+        found = [awaited[key].queue for key in keys]
+        if self._runs.size() > 0:
+            queues = self._runs.at(0)[1].queues
+            if is_wide(queues):
+                first = self._asked % len(queues)
+                self._asked = first + AWAITED_MAX
+                found += queues[first : first + AWAITED_MAX]
+        return found
 
     def _wait_for(self, route: Route) -> None:
         """A run of messages is on its way to some queues."""
         awaited = self._awaited
+        if is_wide(route.queues):
+            return
         for queue in route.queues:
             found = awaited.get(id(queue))
             if found is None:
@@ -352,9 +375,12 @@ class Transaction(Publisher):
         if run.refused:
             self._refused = True
         runs = self._runs
-        for queue in runs.at(run.first - self._before)[1].queues:
-            if run.rejected is not None and not queue.type.replicated:
-                self._rejected = True
+        queues = runs.at(run.first - self._before)[1].queues
+        if run.rejected is not None:
+            for queue in queues:
+                if not queue.type.replicated:
+                    self._rejected = True
+        for queue in [] if is_wide(queues) else queues:
             found = self._awaited[id(queue)]
             found.runs -= 1
             if found.runs == 0:
