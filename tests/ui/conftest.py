@@ -127,7 +127,6 @@ class Visit:
         return [
             f"{each['impact']} {each['id']}: {each['nodes'][0]['html'][:200]}"
             for each in found["violations"]
-            if each["impact"] in ("serious", "critical")
         ]
 
 

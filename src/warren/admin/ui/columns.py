@@ -1,11 +1,11 @@
-"""Columns of lists: which there are, which are shown at first, and which a browser has chosen."""
+"""Columns of lists that are shown: the usual ones, or those that a browser has chosen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from warren.admin.ui.asking import Act, PageRequest, WentOn
+from warren.admin.ui.list_columns import HEADS, LISTS
 from warren.admin.ui.lists import link_of
 
 COOKIE: Final = "warren-columns"
@@ -15,102 +15,6 @@ LISTS_END, NAME_END, BETWEEN = "|", ":", "."
 NUMBER_ORDERS: Final = ("lowest first", "highest first")
 TEXT_ORDERS: Final = ("a to z", "z to a")
 """Words for the order of a column, and for its reverse."""
-
-
-class ListColumn(NamedTuple):
-    """A column of a list, beside that of its names.
-
-    Attributes:
-        name: As forms and templates have it.
-        title: Its heading.
-        sort: By what the API sorts it; empty where it does not.
-        words: What that is, for "sorted by ...".
-        number: Whether it has numbers: they stand at the right, and the highest come first.
-        usual: Whether it is shown until a user chooses.
-    """
-
-    name: str
-    title: str
-    sort: str = ""
-    words: str = ""
-    number: bool = False
-    usual: bool = True
-
-
-def number(name: str, title: str, sort: str, words: str, usual: bool = True) -> ListColumn:
-    """A column of numbers."""
-    return ListColumn(name, title, sort, words, True, usual)
-
-
-def rate(name: str, title: str, words: str, usual: bool = True) -> ListColumn:
-    """A column of how fast a counter of messages grows."""
-    return number(name, title, f"message_stats.{name}_details.rate", words, usual)
-
-
-QUEUES: Final = (
-    ListColumn("vhost", "Virtual host", "vhost", "virtual host"),
-    ListColumn("type", "Type", "type", "type"),
-    ListColumn("features", "Features"),
-    ListColumn("state", "State", "state", "state"),
-    ListColumn("spark", "10 minutes"),
-    number("ready", "Ready", "messages_ready", "messages that are ready"),
-    number("unacked", "Unacked", "messages_unacknowledged", "messages with consumers"),
-    number("total", "Total", "messages", "messages"),
-    number("bytes", "Bytes", "message_bytes", "bytes of bodies", False),
-    rate("publish", "In", "messages in a second"),
-    rate("deliver_get", "Out", "messages delivered or got a second"),
-    rate("ack", "Acked", "messages acknowledged a second"),
-    rate("redeliver", "Redelivered", "messages redelivered a second", False),
-    number("consumers", "Consumers", "consumers", "number of consumers"),
-    number("capacity", "Capacity", "consumer_capacity", "consumer capacity", False),
-    ListColumn("node", "Node", "node", "node", usual=False),
-)
-CONNECTIONS: Final = (
-    ListColumn("address", "Client", "name", "the client's address"),
-    ListColumn("vhost", "Virtual host", "vhost", "virtual host"),
-    ListColumn("user", "User", "user", "user"),
-    ListColumn("state", "State", "state", "state"),
-    ListColumn("tls", "TLS", "ssl", "whether it is encrypted", usual=False),
-    ListColumn("protocol", "Protocol", "protocol", "protocol", usual=False),
-    number("channels", "Channels", "channels", "number of channels"),
-    ListColumn("spark", "10 minutes"),
-    number("received_rate", "From client", "recv_oct_details.rate", "bytes received a second"),
-    number("sent_rate", "To client", "send_oct_details.rate", "bytes sent a second"),
-    number("received", "Received", "recv_oct", "bytes received", False),
-    number("sent", "Sent", "send_oct", "bytes sent", False),
-    ListColumn("node", "Node", "node", "node"),
-    number("since", "Open for", "connected_at", "when it was opened"),
-)
-CHANNELS: Final = (
-    ListColumn("client", "Client", "client", "name of the client"),
-    ListColumn("vhost", "Virtual host", "vhost", "virtual host"),
-    ListColumn("user", "User", "user", "user"),
-    ListColumn("uses", "Queues, exchanges"),
-    ListColumn("mode", "Mode", "confirm", "whether publishes are confirmed", usual=False),
-    number("prefetch", "Prefetch", "prefetch_count", "prefetch"),
-    number("unacked", "Unacked", "messages_unacknowledged", "messages that it holds"),
-    number("unconfirmed", "Unconfirmed", "messages_unconfirmed", "messages to confirm", False),
-    number("uncommitted", "Uncommitted", "messages_uncommitted", "messages to commit", False),
-    ListColumn("spark", "10 minutes"),
-    rate("publish", "In", "messages published a second"),
-    rate("deliver_get", "Out", "messages delivered or got a second"),
-    rate("ack", "Acked", "messages acknowledged a second"),
-    number("consumers", "Consumers", "consumer_count", "number of consumers", False),
-    ListColumn("node", "Node", "node", "node", usual=False),
-)
-HEADS: Final[Mapping[str, ListColumn]] = {
-    "queues": ListColumn("name", "Name", "name", "name"),
-    "connections": ListColumn(
-        "name", "Name", "user_provided_name", "the name that the client gives"
-    ),
-    "channels": ListColumn("name", "Channel", "name", "the client's address"),
-}
-"""The column that stands before all of each list."""
-LISTS: Final[Mapping[str, tuple[ListColumn, ...]]] = {
-    "queues": QUEUES,
-    "connections": CONNECTIONS,
-    "channels": CHANNELS,
-}
 
 
 class ShownColumns:

@@ -46,6 +46,7 @@ class Drawing:
         self._environment.globals.update(
             path=path,
             percent=figures.percent,
+            words_of=figures.words_of,
             value_types=forms.TYPES,
             known=known,
             disk_words=disk_words,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 NOT_KNOWN: Final = "—"
+WORDS_MAX: Final = 500
+"""Characters of a table on one line."""
 BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -80,6 +83,12 @@ def value(given: Any) -> str:
         return msgspec.json.encode(given).decode()
     except (UnicodeEncodeError, TypeError, msgspec.ValidationError):
         return str(given)
+
+
+def words_of(values: Mapping[str, Any]) -> str:
+    """A table on one line, cut where it is long."""
+    said = ", ".join(f"{key}: {value(item)}"[:WORDS_MAX] for key, item in values.items())
+    return said if len(said) <= WORDS_MAX else f"{said[:WORDS_MAX]}…"
 
 
 def percent(part: Any, whole: Any) -> int | None:

@@ -115,9 +115,11 @@ async def listing(
     return ListPage(asked, found)
 
 
-async def listed_rows(asked: PageRequest, rows: list[dict[str, Any]], sort: str = "") -> ListPage:
+async def listed_rows(
+    asked: PageRequest, rows: list[dict[str, Any]], sort: str = "", reverse: bool = False
+) -> ListPage:
     """A list of rows that are here, which have a `name` to be filtered by."""
-    query = list_query(asked, sort)
+    query = list_query(asked, sort, reverse)
     # A page that is no more shows the first.
     if (int(query["page"][:9]) - 1) * int(query["page_size"]) >= len(rows):
         query["page"] = "1"

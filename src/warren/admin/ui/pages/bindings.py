@@ -6,6 +6,7 @@ from typing import Any
 
 from warren.admin.http.resources import exchanges, queues
 from warren.admin.ui.asking import PageRequest, Shown, WebPage, WentOn
+from warren.admin.ui.columns import ShownColumns, chooser
 from warren.admin.ui.lists import listed_rows, vhost_names
 from warren.admin.ui.names import path
 from warren.admin.ui.wrong import Wrong
@@ -21,7 +22,9 @@ async def show(asked: PageRequest) -> Shown:
     rows = await asked.api(handler, {"vhost": vhost})
     found = [{**row, "name": _words(row)} for row in rows if row["source"]]
     shown = await listed_rows(asked, found, sort="source")
-    return Shown("bindings.html", list=shown, vhosts=await vhost_names(asked))
+    vhosts = await vhost_names(asked)
+    columns = ShownColumns("bindings", asked.columns, len(vhosts) > 1)
+    return Shown("bindings.html", list=shown, columns=columns, vhosts=vhosts)
 
 
 def _words(row: dict[str, Any]) -> str:
@@ -104,4 +107,6 @@ def path_of(row: dict[str, Any]) -> str:
     return path(first, row["vhost"], row["destination"])
 
 
-PAGES = [WebPage("/bindings", show, {"bind": bind, "unbind": unbind})]
+ACTS = {"bind": bind, "unbind": unbind, "columns": chooser("bindings")}
+
+PAGES = [WebPage("/bindings", show, ACTS)]

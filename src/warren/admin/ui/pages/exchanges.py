@@ -8,6 +8,7 @@ from warren.admin.http.resources import exchanges, overview
 from warren.admin.ui import known
 from warren.admin.ui.asking import PageRequest, Shown, WebPage, WentOn
 from warren.admin.ui.charts import RANGES, asking, exchange_chart
+from warren.admin.ui.columns import ShownColumns, chooser
 from warren.admin.ui.lists import listing, vhost_names
 from warren.admin.ui.names import path
 from warren.admin.ui.pages import bindings, publishing
@@ -20,10 +21,12 @@ async def index(asked: PageRequest) -> Shown:
     """All exchanges that the user sees."""
     rows = await listing(asked, exchanges.all_exchanges, exchanges.exchanges_of_vhost, sort="name")
     found = await asked.api(overview.show)
+    vhosts = await vhost_names(asked)
     return Shown(
         "exchanges.html",
         list=rows,
-        vhosts=await vhost_names(asked),
+        columns=ShownColumns("exchanges", asked.columns, len(vhosts) > 1),
+        vhosts=vhosts,
         types=found["exchange_types"],
         groups=(*known.EXCHANGE_GROUPS, *known.DELAYED_GROUPS),
     )
@@ -111,7 +114,7 @@ async def publish(asked: PageRequest) -> WentOn:
 
 
 PAGES = [
-    WebPage("/exchanges", index, {"declare": declare}),
+    WebPage("/exchanges", index, {"declare": declare, "columns": chooser("exchanges")}),
     WebPage(
         "/exchanges/{vhost}/{name}",
         show,

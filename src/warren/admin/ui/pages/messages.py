@@ -10,7 +10,8 @@ from warren.admin.http.resources import exchanges, looking, queues
 from warren.admin.service.moving import WAYS, Choice, Death, Destination, death_of
 from warren.admin.ui import figures
 from warren.admin.ui.asking import PageRequest, Shown, WebPage, WentOn
-from warren.admin.ui.lists import listed_rows
+from warren.admin.ui.columns import ShownColumns, chooser
+from warren.admin.ui.lists import listed_rows, vhost_names
 from warren.admin.ui.moves import Move, may_stop
 from warren.admin.ui.names import in_query, path, unpacked
 from warren.admin.ui.pages.queues import variables
@@ -262,7 +263,9 @@ def _chosen(asked: PageRequest, name: str) -> str | None:
 async def moves(asked: PageRequest) -> Shown:
     """All moves that the user sees."""
     rows = [row_of(each) for each in asked.moves.seen_by(asked.caller)]
-    return Shown("moves.html", list=await listed_rows(asked, rows))
+    shown = await listed_rows(asked, rows, "number", reverse=True)
+    columns = ShownColumns("moves", asked.columns, len(await vhost_names(asked)) > 1)
+    return Shown("moves.html", list=shown, columns=columns)
 
 
 def row_of(move: Move) -> dict[str, Any]:
@@ -340,6 +343,6 @@ PAGES = [
     WebPage("/queues/{vhost}/{name}/messages", look, {"get": take}),
     WebPage("/queues/{vhost}/{name}/dead-letters", triage, {"look": drawn_again}),
     WebPage("/queues/{vhost}/{name}/move", move, {"try": begin_move, "move": begin_move}),
-    WebPage("/moves", moves),
+    WebPage("/moves", moves, {"columns": chooser("moves")}),
     WebPage("/moves/{number}", one_move, {"stop": stop_move, "run": run_tried}),
 ]

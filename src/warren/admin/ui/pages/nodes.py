@@ -7,6 +7,7 @@ from typing import Any
 from warren.admin.http.resources import nodes, overview, quorum
 from warren.admin.ui.asking import PageRequest, Shown, WebPage, WentOn
 from warren.admin.ui.charts import RANGES, asking, node_charts
+from warren.admin.ui.columns import ShownColumns, chooser
 from warren.admin.ui.lists import listed_rows
 
 
@@ -14,7 +15,9 @@ async def index(asked: PageRequest) -> Shown:
     """All nodes."""
     rows = await asked.api(nodes.all_nodes)
     found = await asked.api(overview.show)
-    return Shown("nodes.html", list=await listed_rows(asked, rows, sort="name"), found=found)
+    shown = await listed_rows(asked, rows, sort="name")
+    columns = ShownColumns("nodes", asked.columns, True)
+    return Shown("nodes.html", list=shown, columns=columns, found=found)
 
 
 async def show(asked: PageRequest) -> Shown:
@@ -48,7 +51,9 @@ async def rebalance(asked: PageRequest) -> WentOn:
 async def flags(asked: PageRequest) -> Shown:
     """What not every release knows."""
     rows: list[dict[str, Any]] = await asked.api(nodes.feature_flags)
-    return Shown("feature-flags.html", list=await listed_rows(asked, rows, sort="name"))
+    shown = await listed_rows(asked, rows, sort="name")
+    columns = ShownColumns("flags", asked.columns, True)
+    return Shown("feature-flags.html", list=shown, columns=columns)
 
 
 async def enable(asked: PageRequest) -> WentOn:
@@ -58,8 +63,10 @@ async def enable(asked: PageRequest) -> WentOn:
     return WentOn("/feature-flags", f"The feature flag {name} is enabled.")
 
 
+ACTS = {"rename": rename, "rebalance": rebalance, "columns": chooser("nodes")}
+
 PAGES = [
-    WebPage("/nodes", index, {"rename": rename, "rebalance": rebalance}),
+    WebPage("/nodes", index, ACTS),
     WebPage("/nodes/{name}", show),
-    WebPage("/feature-flags", flags, {"enable": enable}),
+    WebPage("/feature-flags", flags, {"enable": enable, "columns": chooser("flags")}),
 ]

@@ -9,6 +9,7 @@ from warren.admin.http.resources.policies import OPERATORS, USERS, Policies
 from warren.admin.service.policy_effects import PolicyEffects, effects_of
 from warren.admin.ui import figures, known
 from warren.admin.ui.asking import PageRequest, Shown, WebPage, WentOn
+from warren.admin.ui.columns import ShownColumns, chooser
 from warren.admin.ui.forms import typed_row
 from warren.admin.ui.lists import listed_rows, vhost_names
 from warren.admin.ui.names import in_query, unpacked
@@ -23,7 +24,8 @@ class PolicyPages:
         self._path = path
         self._kind = kind
         self._operator = operator
-        self.page = WebPage(path, self.show, {"put": self.put, "delete": self.delete})
+        acts = {"put": self.put, "delete": self.delete, "columns": chooser("policies")}
+        self.page = WebPage(path, self.show, acts)
 
     async def show(self, asked: PageRequest) -> Shown:
         """All of them, with the form for one."""
@@ -36,10 +38,12 @@ class PolicyPages:
                 self._kind.one,
                 {"vhost": unpacked(asked.query["in"]), "name": unpacked(asked.query["edit"])},
             )
+        vhosts = await vhost_names(asked)
         return Shown(
             "policies.html",
             list=await listed_rows(asked, rows, sort="name"),
-            vhosts=await vhost_names(asked),
+            columns=ShownColumns("policies", asked.columns, len(vhosts) > 1),
+            vhosts=vhosts,
             edited=edited,
             definition=[typed_row(*item) for item in edited["definition"].items()]
             if edited

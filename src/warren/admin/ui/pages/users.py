@@ -7,6 +7,7 @@ from typing import Any
 from warren.admin.http.resources import access, exchanges
 from warren.admin.ui import known
 from warren.admin.ui.asking import PageRequest, Shown, WebPage, WentOn
+from warren.admin.ui.columns import ShownColumns, chooser
 from warren.admin.ui.lists import listing, vhost_names
 from warren.admin.ui.names import path
 from warren.admin.ui.wrong import Wrong
@@ -18,7 +19,8 @@ async def index(asked: PageRequest) -> Shown:
     placed: dict[str, list[str]] = {}
     for row in await asked.api(access.all_permissions):
         placed.setdefault(row["user"], []).append(row["vhost"])
-    return Shown("users.html", list=rows, placed=placed, tags=known.TAGS)
+    columns = ShownColumns("users", asked.columns, True)
+    return Shown("users.html", list=rows, columns=columns, placed=placed, tags=known.TAGS)
 
 
 def tags_of(asked: PageRequest) -> list[str]:
@@ -140,7 +142,7 @@ async def free_topic(asked: PageRequest) -> WentOn:
 
 
 PAGES = [
-    WebPage("/users", index, {"create": create}),
+    WebPage("/users", index, {"create": create, "columns": chooser("users")}),
     WebPage(
         "/users/{name}",
         show,

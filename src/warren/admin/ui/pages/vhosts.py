@@ -9,6 +9,7 @@ from warren.admin.ui import known
 from warren.admin.ui.asking import PageRequest, Shown, WebPage, WentOn
 from warren.admin.ui.charts import RANGES, asking, lengths_chart, rates_chart
 from warren.admin.ui.collected import with_samples
+from warren.admin.ui.columns import ShownColumns, chooser
 from warren.admin.ui.lists import listing
 from warren.admin.ui.names import path
 from warren.admin.ui.wrong import Wrong
@@ -17,7 +18,8 @@ from warren.admin.ui.wrong import Wrong
 async def index(asked: PageRequest) -> Shown:
     """All vhosts that the user sees."""
     rows = await listing(asked, vhosts.all_vhosts, sort="name")
-    return Shown("vhosts.html", list=rows, types=known.QUEUE_TYPES)
+    columns = ShownColumns("vhosts", asked.columns, True)
+    return Shown("vhosts.html", list=rows, columns=columns, types=known.QUEUE_TYPES)
 
 
 def document(asked: PageRequest) -> dict[str, Any]:
@@ -100,7 +102,7 @@ async def unprotect(asked: PageRequest) -> WentOn:
 
 
 PAGES = [
-    WebPage("/vhosts", index, {"create": create}),
+    WebPage("/vhosts", index, {"create": create, "columns": chooser("vhosts")}),
     WebPage(
         "/vhosts/{name}",
         show,
