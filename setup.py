@@ -55,6 +55,7 @@ COMPILED = (
     "server/clients.py",
     "server/disk.py",
     "server/executor.py",
+    "server/held_sockets.py",
     "server/lingering.py",
     "server/node_links.py",
     "server/peer_link.py",

@@ -18,6 +18,7 @@ from warren.node.node import Node
 from warren.protocols.amqp091.connection import CLOSED, CLOSING, Connection
 from warren.protocols.facts import ClientPlace
 from warren.server.client_log import ClientLog
+from warren.server.held_sockets import HeldSockets
 from warren.server.turns import NodeTurns
 from warren.wire.amqp091.frame import HEARTBEAT_FRAME
 
@@ -40,11 +41,12 @@ had to make room."""
 class ClientTransport:
     """One client's socket, as the node sees it; see `ports.Transport`."""
 
-    __slots__ = ("_stream", "write")
+    __slots__ = ("_held", "_stream", "write")
 
-    def __init__(self, stream: asyncio.Transport) -> None:
+    def __init__(self, stream: asyncio.Transport, held: HeldSockets) -> None:
         self.write: Callable[[bytes], None] = stream.write
         self._stream: asyncio.Transport = stream
+        self._held: HeldSockets = held
 
     def close(self) -> None:
         """Close when all that was written is sent."""
@@ -56,10 +58,12 @@ class ClientTransport:
         """Read nothing for now."""
         if not self._stream.is_closing():
             self._stream.pause_reading()
+            self._held.add(self._stream)
 
     def resume_reading(self) -> None:
         """Read again."""
         if not self._stream.is_closing():
+            self._held.drop(self._stream)
             self._stream.resume_reading()
 
     def abort(self) -> None:
@@ -108,7 +112,8 @@ class ClientProtocol(asyncio.Protocol):
             certificate = stream.get_extra_info("peercert")
             certified = login_name(certificate, reception.login_from)
         place = reception.place(stream, self._encrypted)
-        self._connection = Connection(node, ClientTransport(stream), host, port, certified, place)
+        client = ClientTransport(stream, reception.held)
+        self._connection = Connection(node, client, host, port, certified, place)
         node.accept(self._connection)
         reception.doorkeeper.came(self)
 
@@ -123,6 +128,13 @@ class ClientProtocol(asyncio.Protocol):
         if self._stream is not None:
             self._stage = SHED
             self._stream.abort()
+
+    def client_ended(self, half: bool) -> None:
+        """The client of a socket that is not read has sent its last; see `Connection.heeds_end`."""
+        connection = self._connection
+        stream = self._stream
+        if connection is not None and stream is not None and connection.heeds_end(half):
+            stream.abort()
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
@@ -159,6 +171,8 @@ class ClientProtocol(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
         self._reception.clients.discard(self)
+        if self._stream is not None:
+            self._reception.held.drop(self._stream)
         self._stream = None
         connection = self._connection
         self._reception.doorkeeper.left(self)
@@ -219,6 +233,7 @@ class Reception:
         login_from: What of a certificate is a user's name; see `config.client_tls`.
         doorkeeper: How many there may be.
         clients: Those that are there.
+        held: The sockets of those that are not read now.
     """
 
     def __init__(
@@ -231,7 +246,15 @@ class Reception:
         self.login_from: str = login_from
         self.doorkeeper: Doorkeeper = Doorkeeper(most)
         self.clients: set[ClientProtocol] = set()
+        self.held: HeldSockets = HeldSockets()
         self._places: dict[tuple[str, int, bool], ClientPlace] = {}
+
+    def tick(self) -> None:
+        """Miss clients that have gone while they were not heard; to be called once a second."""
+        for stream, half in self.held.look():
+            client = stream.get_protocol()
+            if isinstance(client, ClientProtocol):
+                client.client_ended(half)
 
     def place(self, stream: asyncio.Transport, encrypted: bool) -> ClientPlace:
         """Where a client reached this node; the same for all who came to one address."""

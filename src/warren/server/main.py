@@ -420,6 +420,7 @@ class Server(OperatorHost):
         self._supervisor.tick()
         used = resident_bytes()
         self.guarded(lambda: self.node.tick(used))
+        self._loop.call_soon(self._reception.tick)
         self._memory.tick(used)
         self._client_log.tick()
         self._note_others()

@@ -455,6 +455,16 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
             return []
         return [link.queue for link in served.consumers.values() if link.queue.auto_delete]
 
+    def keeps_others(self) -> bool:
+        """Whether it has what others wait for: memory for messages of its own, or deliveries."""
+        if self.publishing.assembly is not None:
+            return True
+        transaction = self.transaction
+        if transaction is not None and (transaction.published or not transaction.is_empty()):
+            return True
+        served = self._served
+        return served is not None and (len(served.consumers) > 0 or served.unsettled.count() > 0)
+
     def hold_number(self) -> None:
         """Drop what comes: the client was not told yet that its channel has ended."""
         self._closing = True

@@ -451,6 +451,19 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         except Exception as error:
             self.failed(error)
 
+    def heeds_end(self, half: bool) -> bool:
+        """Whether it ends because its client has, of which it would read nothing for now.
+
+        Args:
+            half: Whether the client only sends no more. What it has sent is to be taken in then,
+                unless others wait for what this holds until an alarm is over.
+        """
+        if not half:
+            return self._held & ~HELD_BY_TURN != 0
+        if self._alarms == 0 or self._held & (HELD_BY_ALARM | HELD_BY_FLOW) == 0:
+            return False
+        return any(channel.keeps_others() for channel in self.channels.values())
+
     def is_over(self) -> bool:
         """Whether the connection has ended."""
         return self.state == CLOSED
