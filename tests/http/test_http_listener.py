@@ -26,6 +26,7 @@ from warren.admin.http import listener
 from warren.admin.http.asked import BODY_BYTES_MAX
 from warren.server.listeners import url_of
 from warren.server.listening import open_sockets
+from warren.server.socket_options import SocketOptions
 
 CHUNKED = b"transfer-encoding: chunked\r\n\r\n"
 GUEST = "Basic " + base64.b64encode(b"guest:guest").decode()
@@ -414,7 +415,9 @@ def test_who_does_not_read_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         served = listener.HttpListener(endless, 10)
         port = free_port()
-        sockets = await open_sockets(asyncio.get_running_loop(), "127.0.0.1", port, 10)
+        sockets = await open_sockets(
+            asyncio.get_running_loop(), "127.0.0.1", port, SocketOptions(10)
+        )
         await served.serve(sockets, 10)
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1_024)
         writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -448,7 +451,9 @@ def test_a_client_that_resets_leaves_nothing_behind() -> None:
         before = kept()
         served = listener.HttpListener(greet, 10)
         port = free_port()
-        sockets = await open_sockets(asyncio.get_running_loop(), "127.0.0.1", port, 10)
+        sockets = await open_sockets(
+            asyncio.get_running_loop(), "127.0.0.1", port, SocketOptions(10)
+        )
         await served.serve(sockets, 10)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -483,7 +488,9 @@ def test_many_small_chunks_are_looked_at_in_pieces() -> None:
     async def run() -> None:
         served = listener.HttpListener(measured, 10)
         port = free_port()
-        sockets = await open_sockets(asyncio.get_running_loop(), "127.0.0.1", port, 10)
+        sockets = await open_sockets(
+            asyncio.get_running_loop(), "127.0.0.1", port, SocketOptions(10)
+        )
         await served.serve(sockets, 10)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         request = b"PUT / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -14,6 +14,7 @@ import uvloop
 from tests.support.broker import free_port
 from tests.support.patience import patient
 from warren.server.listening import Answering, LateListener
+from warren.server.socket_options import SocketOptions
 
 
 class Greeter:
@@ -70,7 +71,7 @@ def test_the_first_connections_wait_while_it_is_loaded() -> None:
     async def body(loop: asyncio.AbstractEventLoop) -> None:
         late = LateListener(loop, load)
         port = free_port()
-        await late.listen("127.0.0.1", port, 10)
+        await late.listen("127.0.0.1", port, SocketOptions(10))
         assert not loads
         asking = [loop.create_task(heard(port)) for _ in range(3)]
         while not loads:
@@ -95,7 +96,7 @@ def test_what_cannot_be_loaded_closes_its_listener_only(caplog: pytest.LogCaptur
     async def body(loop: asyncio.AbstractEventLoop) -> None:
         late = LateListener(loop, load)
         port = free_port()
-        await late.listen("127.0.0.1", port, 10)
+        await late.listen("127.0.0.1", port, SocketOptions(10))
         with pytest.raises(ConnectionError):
             await heard(port)
         with pytest.raises(ConnectionRefusedError):
@@ -110,7 +111,7 @@ def test_a_listener_that_nobody_reached_is_closed() -> None:
     async def body(loop: asyncio.AbstractEventLoop) -> None:
         late = LateListener(loop, lambda: Greeter)
         port = free_port()
-        await late.listen("127.0.0.1", port, 10)
+        await late.listen("127.0.0.1", port, SocketOptions(10))
         await late.close(1.0)
         with pytest.raises(ConnectionRefusedError):
             await heard(port)

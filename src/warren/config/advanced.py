@@ -56,6 +56,7 @@ APPLICATIONS: Final = {
 PARTS: Final = {
     "log": "log",
     "ssl_options": "ssl_options",
+    "tcp_listen_options": "tcp_listen_options",
     "management.listener": "management.listener",
     "management.ssl_config": "management.ssl",
     "management.tcp_config": "management.tcp",

@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from warren.config.values import (
+    BACKLOG_MAX,
+    BUFFER_BYTES_MAX,
     BYTES_MAX,
     at_least,
     one_of,
@@ -131,6 +133,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
             between nodes; all three or none.
         cluster_ssl_verify_names: Whether a node's certificate has to hold its name.
         tls_listeners: Pairs of address and port for AMQP 0-9-1 over TLS.
+        tcp_backlog, tcp_nodelay, tcp_keepalive, tcp_recbuf, tcp_sndbuf, tcp_send_timeout: Of all
+            sockets of clients; see `server.socket_options`.
         ssl_cacertfile, ssl_certfile, ssl_keyfile, ssl_password: For those, in PEM format.
         ssl_verify: `verify_peer` where clients are asked for a certificate, else `verify_none`.
         ssl_fail_if_no_peer_cert: Whether clients without one are refused.
@@ -168,14 +172,15 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         management_host: The address that it listens on; None for that of the other listeners.
         management_ssl_port: The same over TLS; 0 for none. With it alone, the other is not there.
         management_ssl_host: As `management_host`.
+        management_ssl_backlog: Connections there that the kernel keeps until they are accepted.
         management_ssl_cacertfile, management_ssl_certfile, management_ssl_keyfile,
             management_ssl_password, management_ssl_verify, management_ssl_fail_if_no_peer_cert,
             management_ssl_versions: For that, as the same of listeners for clients.
         prometheus_port, prometheus_host: The same of scrapes of metrics.
-        prometheus_ssl_port, prometheus_ssl_host, prometheus_ssl_cacertfile,
-            prometheus_ssl_certfile, prometheus_ssl_keyfile, prometheus_ssl_password,
-            prometheus_ssl_verify, prometheus_ssl_fail_if_no_peer_cert, prometheus_ssl_versions:
-            The same of these over TLS.
+        prometheus_ssl_port, prometheus_ssl_host, prometheus_ssl_backlog,
+            prometheus_ssl_cacertfile, prometheus_ssl_certfile, prometheus_ssl_keyfile,
+            prometheus_ssl_password, prometheus_ssl_verify, prometheus_ssl_fail_if_no_peer_cert,
+            prometheus_ssl_versions: The same of these over TLS.
         prometheus_path: Under which metrics are.
         prometheus_per_object: Whether this path itself answers with each thing by itself.
         prometheus_authentication: Whether those who scrape have to say who they are.
@@ -221,6 +226,12 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     cluster_ssl_keyfile: str = ""
     cluster_ssl_verify_names: bool = False
     tls_listeners: tuple[tuple[str, int], ...] = ()
+    tcp_backlog: int = 4_096
+    tcp_nodelay: bool = True
+    tcp_keepalive: bool = True
+    tcp_recbuf: int = 0
+    tcp_sndbuf: int = 0
+    tcp_send_timeout: int = 0
     ssl_cacertfile: str = ""
     ssl_certfile: str = ""
     ssl_keyfile: str = ""
@@ -264,6 +275,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     management_host: str | None = None
     management_ssl_port: int = 0
     management_ssl_host: str | None = None
+    management_ssl_backlog: int = 256
     management_ssl_cacertfile: str = ""
     management_ssl_certfile: str = ""
     management_ssl_keyfile: str = ""
@@ -275,6 +287,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     prometheus_host: str | None = None
     prometheus_ssl_port: int = 0
     prometheus_ssl_host: str | None = None
+    prometheus_ssl_backlog: int = 256
     prometheus_ssl_cacertfile: str = ""
     prometheus_ssl_certfile: str = ""
     prometheus_ssl_keyfile: str = ""
@@ -333,6 +346,9 @@ def _web_tls(prefix: str, what: str) -> tuple[Setting, ...]:
         Setting(f"{prefix}.ssl.port", f"{prefix}_ssl_port", parse_port,
                 f"port of {what} over TLS; with no {prefix}.tcp.port, only over TLS"),
         Setting(f"{prefix}.ssl.ip", f"{prefix}_ssl_host", parse_host, "its address"),
+        Setting(f"{prefix}.ssl.backlog", f"{prefix}_ssl_backlog",
+                at_least(1, BACKLOG_MAX, "connections"),
+                "connections there that the system keeps until they are accepted"),
         Setting(f"{prefix}.ssl.cacertfile", f"{prefix}_ssl_cacertfile", parse_word,
                 "authorities of clients' certificates there, PEM"),
         Setting(f"{prefix}.ssl.certfile", f"{prefix}_ssl_certfile", parse_word,
@@ -360,6 +376,19 @@ SETTINGS: Final = (
     Setting("connection_max", "connection_max", parse_limit,
             "connections of clients at a time, or infinity"),
     Setting("max_connections", "connection_max", parse_limit, "the same"),
+    Setting("tcp_listen_options.backlog", "tcp_backlog", at_least(1, BACKLOG_MAX, "connections"),
+            "connections of clients that the system keeps until they are accepted"),
+    Setting("tcp_listen_options.nodelay", "tcp_nodelay", parse_truth,
+            "false: what clients are sent may wait to be more (Nagle)"),
+    Setting("tcp_listen_options.keepalive", "tcp_keepalive", parse_truth,
+            "false: a client's machine that is gone is missed by heartbeats only"),
+    Setting("tcp_listen_options.recbuf", "tcp_recbuf", whole(0, BUFFER_BYTES_MAX, "bytes"),
+            "the system's buffer for what a client sends; 0: the size is found by itself"),
+    Setting("tcp_listen_options.sndbuf", "tcp_sndbuf", whole(0, BUFFER_BYTES_MAX, "bytes"),
+            "the same for what a client is sent"),
+    Setting("tcp_listen_options.send_timeout", "tcp_send_timeout",
+            whole(0, BUFFER_BYTES_MAX, "milliseconds"),
+            "a client that takes nothing for so many milliseconds is cut off; 0: it never is"),
     Setting("handshake_timeout", "handshake_timeout", parse_duration,
             "milliseconds a client has to open its connection"),
     Setting("max_message_size", "max_message_size", size(0, CONTENT_BYTES_MAX),

@@ -24,6 +24,8 @@ class NotAllowed(ValueError):
 
 
 CONNECTIONS_MAX: Final = 2**31 - 1
+BACKLOG_MAX: Final = 65_535
+BUFFER_BYTES_MAX: Final = 2**30
 UNITS: Final = {
     "": 1,
     "k": 10**3, "ki": 2**10, "kib": 2**10, "kb": 10**3,

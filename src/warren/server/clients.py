@@ -106,6 +106,10 @@ class ClientProtocol(asyncio.Protocol):
         reception = self._reception
         reception.clients.add(self)
         host, port = (stream.get_extra_info("peername") or ("", 0))[:2]
+        if not reception.no_delay:
+            # Whatever the listening socket has, the loop sets this one.
+            end = stream.get_extra_info("socket")
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
         node = reception.node
         certified = ""
         if self._encrypted:
@@ -234,6 +238,7 @@ class Reception:
         doorkeeper: How many there may be.
         clients: Those that are there.
         held: The sockets of those that are not read now.
+        no_delay: Whether what is sent leaves at once, and does not wait to be more.
     """
 
     def __init__(
@@ -247,6 +252,7 @@ class Reception:
         self.doorkeeper: Doorkeeper = Doorkeeper(most)
         self.clients: set[ClientProtocol] = set()
         self.held: HeldSockets = HeldSockets()
+        self.no_delay: bool = True
         self._places: dict[tuple[str, int, bool], ClientPlace] = {}
 
     def tick(self) -> None:

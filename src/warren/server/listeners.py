@@ -13,7 +13,7 @@ from warren.config.config import ServerConfig
 from warren.errors import ConfigError
 from warren.server.client_log import ClientLog
 from warren.server.clients import ClientProtocol, Reception
-from warren.server.listening import Answering, LateListener, why_not_listening
+from warren.server.listening import Answering, LateListener, open_sockets, why_not_listening
 from warren.server.settings import (
     WebTls,
     bind_host,
@@ -25,6 +25,7 @@ from warren.server.settings import (
     prometheus_plain,
     prometheus_tls,
 )
+from warren.server.socket_options import client_sockets, web_sockets
 from warren.server.tls_listener import TlsListener
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ log = logging.getLogger("warren")
 
 HTTP_CLOSE_SECONDS = 1.0
 """How long requests over HTTP get to end at an orderly stop."""
-HTTP_BACKLOG = 256
-"""Connections that the kernel keeps until they are accepted."""
 HTTPS_HANDSHAKE_SECONDS = 10.0
 ANY_INTERFACE = "[::]"
 AMQP_PURPOSE = "AMQP 0-9-1"
@@ -111,16 +110,20 @@ class Listeners:
         Raises:
             ConfigError: An address cannot be listened on.
         """
+        options = client_sockets(self._config)
+        reception.no_delay = self._config.tcp_nodelay
         for host, port in self._config.listeners:
             try:
-                listener = await self._loop.create_server(
-                    lambda: ClientProtocol(reception), host, port, backlog=4096, reuse_address=True
-                )
+                sockets = await open_sockets(self._loop, host, port, options)
             except OSError as error:
                 raise ConfigError(
                     f"cannot listen on {host or '*'}:{port}: {why_not_listening(error)}"
                 ) from error
-            self._clients.append(listener)
+            for listening in sockets:
+                listener = await self._loop.create_server(
+                    lambda: ClientProtocol(reception), sock=listening, backlog=options.backlog
+                )
+                self._clients.append(listener)
         if self._client_tls is None:
             return
         for host, port in self._config.tls_listeners:
@@ -130,6 +133,7 @@ class Listeners:
                 self._config.handshake_timeout / 1_000,
                 lambda: ClientProtocol(reception, encrypted=True),
                 self._client_log.warn,
+                options,
             )
             try:
                 await encrypted.listen(host, port)
@@ -157,7 +161,7 @@ class Listeners:
         config = self._config
         encrypted = management_tls(config)
         if encrypted is not None:
-            await self._listen_over_tls(load, encrypted)
+            await self._listen_over_tls(load, encrypted, config.management_ssl_backlog)
         if management_plain(config):
             asked = config.management_port > 0
             self._http = await self._listen_for_web(load, management_address(config), asked, API)
@@ -189,7 +193,7 @@ class Listeners:
 
         encrypted = prometheus_tls(config)
         if encrypted is not None:
-            await self._listen_over_tls(load, encrypted)
+            await self._listen_over_tls(load, encrypted, config.prometheus_ssl_backlog)
         if not prometheus_plain(config):
             return
         asked = config.prometheus_port > 0
@@ -212,7 +216,7 @@ class Listeners:
         host, port = address
         listener = LateListener(self._loop, load)
         try:
-            await listener.listen(host, port, HTTP_BACKLOG)
+            await listener.listen(host, port, web_sockets())
         except OSError as error:
             text = f"cannot listen for {words.what} on {host or '*'}:{port}: "
             text += why_not_listening(error)
@@ -228,7 +232,7 @@ class Listeners:
         return listener
 
     async def _listen_over_tls(
-        self, load: Callable[[], Callable[[], HttpListener]], where: WebTls
+        self, load: Callable[[], Callable[[], HttpListener]], where: WebTls, backlog: int
     ) -> None:
         """Let clients ask over TLS; what answers is loaded at once."""
         answering = load()()
@@ -238,6 +242,7 @@ class Listeners:
             HTTPS_HANDSHAKE_SECONDS,
             answering.connection,
             self._client_log.warn,
+            web_sockets(backlog),
         )
         try:
             await listener.listen(where.host, where.port)

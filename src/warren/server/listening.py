@@ -10,17 +10,18 @@ import socket
 from collections.abc import Callable
 from typing import Protocol
 
+from warren.server.socket_options import SocketOptions
+
 log = logging.getLogger("warren")
 
 
 async def open_sockets(
-    loop: asyncio.AbstractEventLoop, host: str, port: int, backlog: int
+    loop: asyncio.AbstractEventLoop, host: str, port: int, options: SocketOptions
 ) -> list[socket.socket]:
     """Listen on one address, or on one for each family of addresses.
 
     Args:
         host: Its name or number; empty for every interface.
-        backlog: Connections that the kernel keeps until they are accepted.
 
     Raises:
         OSError: The address cannot be listened on.
@@ -40,9 +41,10 @@ async def open_sockets(
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            options.apply(listening)
             listening.setblocking(False)
             listening.bind(address)
-            listening.listen(backlog)
+            listening.listen(options.backlog)
     except OSError:
         for listening in opened:
             listening.close()
@@ -95,10 +97,10 @@ class LateListener:
         """Whether a request is being answered."""
         return self._answering is not None and self._answering.answering
 
-    async def listen(self, host: str, port: int, backlog: int) -> None:
+    async def listen(self, host: str, port: int, options: SocketOptions) -> None:
         """Let clients come; arguments and errors are those of `open_sockets`."""
-        self._backlog = backlog
-        self._waiting = await open_sockets(self._loop, host, port, backlog)
+        self._backlog = options.backlog
+        self._waiting = await open_sockets(self._loop, host, port, options)
         for listening in self._waiting:
             self._loop.add_reader(listening, self._came)
 

@@ -13,9 +13,8 @@ import ssl
 from collections.abc import Callable
 
 from warren.server.listening import open_sockets
+from warren.server.socket_options import SocketOptions
 
-BACKLOG = 4_096
-"""Connections that the kernel keeps until they are accepted."""
 HANDSHAKES_MAX = 64
 """Connections that may be within their handshake: what is set aside of descriptors beside clients'
 is enough for them."""
@@ -33,6 +32,7 @@ class TlsListener:
         handshake_seconds: float,
         made: Callable[[], asyncio.BaseProtocol],
         warn: Callable[[str], None],
+        options: SocketOptions,
     ) -> None:
         """Begin with no address.
 
@@ -45,6 +45,7 @@ class TlsListener:
         self._handshake_seconds = handshake_seconds
         self._made = made
         self._warn = warn
+        self._options = options
         self._accepting: list[asyncio.Task[None]] = []
         self._listening: list[socket.socket] = []
         self._handshakes: dict[asyncio.Task[None], None] = {}
@@ -55,7 +56,7 @@ class TlsListener:
         Raises:
             OSError: The address cannot be listened on.
         """
-        self._listening = await open_sockets(self._loop, host, port, BACKLOG)
+        self._listening = await open_sockets(self._loop, host, port, self._options)
         for listening in self._listening:
             self._accepting.append(self._loop.create_task(self._accept(listening)))
 
@@ -85,7 +86,6 @@ class TlsListener:
     async def _greet(self, client: socket.socket, host: str) -> None:
         """Take a connection up, through the end of its handshake."""
         try:
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._loop.connect_accepted_socket(
                 self._made,
                 client,
