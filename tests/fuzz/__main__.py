@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tests.cluster.nodes import Cluster
-from tests.fuzz.campaign import FUZZERS, Campaign
+from tests.fuzz.campaign import FRAMES, FUZZERS, HTTP, Campaign
 from tests.fuzz.probe import Bounds
 from tests.fuzz.watched import Found, Watched
 from tests.support.broker import HOST, Broker, free_port
@@ -29,12 +29,12 @@ class Nodes:
 
     Attributes:
         watched: They, once started.
-        encrypted: Their ports of TLS, if they have one.
+        encrypted: Their ports of TLS for AMQP and for HTTP, if they have such.
     """
 
     def __init__(self, folder: Path, count: int, tls: bool) -> None:
         self.watched: list[Watched] = []
-        self.encrypted: list[int] = []
+        self.encrypted: dict[str, list[int]] = {FRAMES: [], HTTP: []}
         self._folder = folder
         self._brokers: list[Broker] = []
         self._certificates = new_certificates(folder, {"server": "/CN=server"}) if tls else None
@@ -48,12 +48,16 @@ class Nodes:
     def _make(self, *options: str) -> Broker:
         words = list(options)
         if self._certificates is not None:
-            self.encrypted.append(free_port())
+            for ports in self.encrypted.values():
+                ports.append(free_port())
             settings = {
-                "listeners.ssl.1": f"{HOST}:{self.encrypted[-1]}",
-                "ssl_options.certfile": self._certificates / "server.pem",
-                "ssl_options.keyfile": self._certificates / "server.key",
+                "listeners.ssl.1": f"{HOST}:{self.encrypted[FRAMES][-1]}",
+                "management.ssl.ip": HOST,
+                "management.ssl.port": self.encrypted[HTTP][-1],
             }
+            for prefix in ("ssl_options", "management.ssl"):
+                settings[f"{prefix}.certfile"] = self._certificates / "server.pem"
+                settings[f"{prefix}.keyfile"] = self._certificates / "server.key"
             for key, value in settings.items():
                 words += ["--set", f"{key}={value}"]
         folder = self._folder / f"node-{len(self._brokers)}"
@@ -107,7 +111,8 @@ def main() -> int:
     nodes = Nodes(folder, options.nodes, options.tls)
     try:
         bounds = Bounds(options.wait, min(1.0, options.wait))
-        campaign = Campaign(options.fuzzer, seed, nodes.watched, bounds, folder, nodes.encrypted)
+        encrypted = nodes.encrypted[options.fuzzer]
+        campaign = Campaign(options.fuzzer, seed, nodes.watched, bounds, folder, encrypted)
         over = time.monotonic() + (options.seconds or SECONDS)
         wanted = options.episodes
         report = campaign.run(

@@ -104,7 +104,8 @@ class Campaign:
         nodes: Nodes that run, of one cluster where there are some.
         bounds: How long other clients may wait.
         folder: Where scripts are written down if a fault is found.
-        encrypted: The port of TLS of each node, if clients are to come to that, too.
+        encrypted: The port of each node for what is fuzzed, over TLS, if clients are to come to
+            that, too.
     """
 
     def __init__(
@@ -124,11 +125,13 @@ class Campaign:
         self._folder = folder
         self._amqp: dict[str, tuple[str, int]] = {}
         self._contexts: dict[str, ssl.SSLContext] = {}
+        self._context = ssl._create_unverified_context()
+        self._encrypted = encrypted
         for number, node in enumerate(nodes):
             self._amqp[f"amqp-{number}"] = node.address
         for number, port in enumerate(encrypted):
             self._amqp[f"amqps-{number}"] = (nodes[number].broker.host, port)
-            self._contexts[f"amqps-{number}"] = ssl._create_unverified_context()
+            self._contexts[f"amqps-{number}"] = self._context
         self._known: dict[bytes, bytes] = {}
         self._last: deque[tuple[int, list[Script]]] = deque(maxlen=KEPT)
         self._probe: Probe | None = None
@@ -204,9 +207,13 @@ class Campaign:
             scripts = clients.episode(draw, list(ports), list(contexts))
         else:
             scripts = requests.episode(draw)
-            node = draw.one(self._nodes)
+            chosen = draw.count(0, len(self._nodes) - 1)
+            node = self._nodes[chosen]
             metrics = (node.broker.host, int(node.broker.metrics))
-            ports = {requests.API: node.api, requests.METRICS: metrics}
+            ports, contexts = {requests.API: node.api, requests.METRICS: metrics}, {}
+            if self._encrypted and draw.chance(0.5):
+                ports[requests.API] = (node.broker.host, self._encrypted[chosen])
+                contexts = {requests.API: self._context}
             self._known[requests.HOST] = b"%s:%d" % (node.api[0].encode(), node.api[1])
         self._last.append((number, scripts))
         try:

@@ -65,17 +65,22 @@ def test_a_fuzzer_disturbs_nobody(
 
 
 @pytest.mark.early
-def test_frames_over_tls_disturb_nobody(make_broker: Callable[..., Broker], tmp_path: Path) -> None:
+@pytest.mark.parametrize("fuzzer", FUZZERS)
+def test_a_fuzzer_over_tls_disturbs_nobody(
+    fuzzer: str, make_broker: Callable[..., Broker], tmp_path: Path
+) -> None:
     """The same of clients of which half come encrypted, or break that."""
     folder, port = new_certificates(tmp_path, {"server": "/CN=server"}), free_port()
     settings = {
-        "listeners.ssl.1": f"{HOST}:{port}",
-        "ssl_options.certfile": folder / "server.pem",
-        "ssl_options.keyfile": folder / "server.key",
-    }
+        FRAMES: {"listeners.ssl.1": f"{HOST}:{port}"},
+        HTTP: {"management.ssl.ip": HOST, "management.ssl.port": port},
+    }[fuzzer]
+    prefix = {FRAMES: "ssl_options", HTTP: "management.ssl"}[fuzzer]
+    settings[f"{prefix}.certfile"] = folder / "server.pem"
+    settings[f"{prefix}.keyfile"] = folder / "server.key"
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     broker = reachable(make_broker(*words)).start()
-    assert fuzzed(FRAMES, broker, tmp_path, (port,)).episodes == EPISODES
+    assert fuzzed(fuzzer, broker, tmp_path, (port,)).episodes == EPISODES
     assert broker.stop() == 0
 
 
