@@ -7,12 +7,15 @@ A node of its own takes 1,000 messages of 256 bytes a second through ten queues 
 other, try one wrong password after the other:
 
     nothing         nobody tries any
-    http, amqp      for the user `guest`, whose hash is RabbitMQ's
+    http, amqp      for the user `guest`
+    http many, amqp many
+                    each attacker for 16 users in turn, whom there are not
     http argon2, amqp argon2
-                    for a user whose hash is Argon2id
+                    for a user who has never logged in
 
-With each row goes how long that user, with such a hash, waits meanwhile, who logs in for the first
-time with the right password, over HTTP, from another address.
+Passwords that the node did not look at are no guesses: it says so to clients of AMQP (320), and
+over HTTP it answers them after 5 s. With each row goes how long a user waits meanwhile, who logs in
+for the first time with the right password, over HTTP, from another address.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from base64 import b64encode
 from pathlib import Path
 
 from bench.watched import BUSY, HOST, declare, processor_seconds, rank, started, traffic
+from warren.node.login_turns import LINES_OF_NETWORK, WAIT_MS_MAX
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import PROTOCOL_HEADER, method_frame
 from warren.wire.amqp091.table import Table
@@ -59,31 +63,40 @@ def status(
     return answer.status
 
 
-def over_http(port: int, user: str, until: float, first: int) -> int:
-    """Try passwords on one connection; how many."""
+def over_http(port: int, users: list[str], until: float, first: int) -> int:
+    """Try passwords on one connection; how many were looked at."""
     connection = http.client.HTTPConnection(HOST, port, timeout=60)
+    looked_at = 0
     for tried in itertools.count():
-        if time.monotonic() > until:
-            return tried
+        began = time.monotonic()
+        if began > until:
+            return looked_at
+        user = users[(first + tried) % len(users)]
         assert status(connection, user, f"wrong-{first}-{tried}") == 401
+        looked_at += time.monotonic() - began < WAIT_MS_MAX / 1_000
     raise AssertionError
 
 
-def over_amqp(port: int, user: str, until: float, first: int) -> int:
-    """Try passwords, each on a connection of its own; how many."""
-    refused = method_frame(0, spec.ConnectionClose(403, "", 0, 0).encode())[7:13]
+def over_amqp(port: int, users: list[str], until: float, first: int) -> int:
+    """Try passwords, each on a connection of its own; how many were looked at."""
+    refused, unseen = (
+        method_frame(0, spec.ConnectionClose(code, "", 0, 0).encode())[7:13] for code in (403, 320)
+    )
+    looked_at = 0
     for tried in itertools.count():
         if time.monotonic() > until:
-            return tried
+            return looked_at
+        user = users[(first + tried) % len(users)]
         login = f"\0{user}\0wrong-{first}-{tried}".encode()
         method = spec.ConnectionStartOk(CAPABILITIES, "PLAIN", login, "en_US")
         with socket.create_connection((HOST, port), 60) as stranger:
             stranger.sendall(PROTOCOL_HEADER + method_frame(0, method.encode()))
             heard = b""
-            while refused not in heard:
+            while refused not in heard and unseen not in heard:
                 data = stranger.recv(65_536)
                 assert data, heard
                 heard += data
+            looked_at += refused in heard
     raise AssertionError
 
 
@@ -93,7 +106,7 @@ TRIES = {"http": over_http, "amqp": over_amqp}
 def attack(
     kind: str,
     port: int,
-    user: str,
+    users: list[str],
     seconds: float,
     attackers: int,
     told: multiprocessing.Queue[int],
@@ -103,7 +116,7 @@ def attack(
     counts = [0] * attackers
 
     def one(number: int) -> None:
-        counts[number] = TRIES[kind](port, user, until, number)
+        counts[number] = TRIES[kind](port, users, until, number)
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(attackers)]
     for thread in threads:
@@ -138,7 +151,8 @@ def measure(options: argparse.Namespace, ports: list[int], pid: int) -> None:
     print(f"| | {COLUMNS} |")
     print("|---|---:|---:|---:|---:|---:|---:|", flush=True)
     time.sleep(2)
-    rows = ["nothing", *(f"{kind}{more}" for more in ("", " argon2") for kind in TRIES)]
+    more = ("", " many", " argon2")
+    rows = ["nothing", *(f"{kind}{whom}" for whom in more for kind in TRIES)]
     for number, name in enumerate(rows):
         if options.only and not re.fullmatch(options.only, name):
             continue
@@ -147,12 +161,16 @@ def measure(options: argparse.Namespace, ports: list[int], pid: int) -> None:
         ours.recv()
         used = processor_seconds(pid)
         told: multiprocessing.Queue[int] = multiprocessing.Queue()
-        kind, _, slow = name.partition(" ")
+        kind, _, whom = name.partition(" ")
         first = 0.0
         if kind in TRIES:
-            user = f"{SLOW}{number}" if slow else "guest"
+            users = ["guest"]
+            if whom == "many":
+                users = [f"nobody{one}" for one in range(LINES_OF_NETWORK)]
+            elif whom:
+                users = [f"{SLOW}{number}"]
             port = ports[1] if kind == "http" else ports[0]
-            words = (kind, port, user, options.seconds, options.attackers, told)
+            words = (kind, port, users, options.seconds, options.attackers, told)
             attackers = multiprocessing.Process(target=attack, args=words)
             attackers.start()
             time.sleep(options.seconds / 2)

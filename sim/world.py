@@ -246,6 +246,7 @@ class World(Stage):
         self._listening = False
         self.executor = SimExecutor(self.random)
         settings = Settings("sim@node")
+        settings.renews_hashes = False
         options = self.options
         settings.log = LogConfig(
             wal_max_size_bytes=options.wal_max_bytes,

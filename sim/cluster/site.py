@@ -286,6 +286,7 @@ class Site:
         self.peers = SimPeers(world.network, self)
         options = world.options
         settings = Settings(self.name)
+        settings.renews_hashes = False
         settings.node_uid, settings.former_uid = self.uid, self.former_uid
         # Drawn by no random generator, so that seeds stay what they are.
         self.lives.insert(0, f"{self.name}.{self.life}".encode().rjust(UID_BYTES))

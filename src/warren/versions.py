@@ -26,6 +26,8 @@ ACCESS: Final = 4
 permissions."""
 PASSWORD_HASHES: Final = 4
 """Passwords may have hashes by Argon2id or MD5, by which older nodes let nobody in."""
+RENEWED_HASHES: Final = 4
+"""Passwords with hashes that RabbitMQ made are hashed anew at their first login."""
 SPREADING_EXCHANGES: Final = 4
 """Exchanges of types that spread messages by a hash or at random."""
 

@@ -78,6 +78,10 @@ WRITTEN: list[tuple[Command, str]] = [
     (commands.SetPassword("u", b"\x01", "sha"), "95021ca175c40101a3736861"),
     (commands.SetUserTags("u", ["t"]), "94021da17591a174"),
     (
+        commands.RenewHash("u", b"\x01", b"\x02", "argon2id"),
+        "960227a175c40101c40102a86172676f6e326964",
+    ),
+    (
         commands.SetUserLimits("u", {"max-channels": 3}, ["x"]),
         "95021ea17581ac6d61782d6368616e6e656c730391a178",
     ),

@@ -109,6 +109,9 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(commands.SetPermissions, NAMES, VHOSTS, KEYS, KEYS, KEYS),
     st.builds(commands.ClearPermissions, NAMES, VHOSTS),
     st.builds(commands.SetPassword, NAMES, st.binary(max_size=3), st.just("s")),
+    st.builds(
+        commands.RenewHash, NAMES, st.binary(max_size=3), st.binary(max_size=3), st.just("s")
+    ),
     st.builds(commands.SetUserTags, NAMES, st.just(["t"])),
     st.builds(commands.SetUserLimits, NAMES, LIMITS, st.lists(NAMES, max_size=2)),
     st.builds(commands.SetVhost, VHOSTS, BOOLS, PROPERTIES),

@@ -65,6 +65,7 @@ class Station:
         self.dialled = set()
         self.executor = SimExecutor(self.pair.random)
         settings = Settings(self.name)
+        settings.renews_hashes = False
         settings.node_uid, settings.former_uid = self.uid, self.former_uid
         settings.boot, settings.life = self.boot, self.lives[0]
         settings.cluster_host, settings.cluster_port = self.name, 1

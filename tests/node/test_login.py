@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib
 from base64 import b64encode
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -13,20 +16,33 @@ from tests.node.pair import Pair
 from warren.admin.service import permissions, users
 from warren.admin.service.caller import LOCAL
 from warren.errors import Refusal
+from warren.metadata import commands
 from warren.metadata.commands import SetPassword
-from warren.metadata.passwords import ARGON2, argon2_hash, password_matches
-from warren.node.logins import LoginCallback
-from warren.node.wrong_passwords import (
-    DELAY_MS_MAX,
+from warren.metadata.passwords import (
+    ARGON2,
+    MD5,
+    SHA256,
+    SHA512,
+    argon2_hash,
+    is_renewable,
+    password_matches,
+)
+from warren.node.login_turns import (
     FREE,
-    FULL,
-    LINES_MAX,
+    LINES_OF_NETWORK,
+    NETWORKS_MAX,
     PACE_MS,
-    WrongPasswords,
+    WAIT_MS_MAX,
+    LoginTurns,
+    Turn,
+    is_late,
     line_of,
     network_of,
 )
+from warren.node.logins import LoginCallback
 from warren.protocols.amqp091.connection import CLOSED, CLOSING, VERIFYING
+from warren.protocols.broker import Settings
+from warren.versions import RENEWED_HASHES
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
 
@@ -66,10 +82,15 @@ def test_a_certificate_lets_in_who_is_a_user_and_comes_from_where_it_may() -> No
 # --- hashes that take long ----------------------------------------------------------------------
 
 
+def renewing(settings: Settings) -> None:
+    """As servers have it."""
+    settings.renews_hashes = True
+
+
 @pytest.fixture
 def pair() -> Pair:
     """A node with a user `app`, whose password is `secret`, as operators make it."""
-    pair = Pair(1, alone=True)
+    pair = Pair(1, alone=True, configure=renewing)
     service = service_of(pair)
     made = answered(pair, lambda: users.add_user(service, LOCAL, name="app", password="secret"))
     assert made is None
@@ -108,6 +129,7 @@ def test_the_loop_goes_on_while_a_password_is_checked(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others are served, and what the client sends before it is let in is not lost."""
+    assert pair.a.client().opened
     pair.a.hold_disk = True
     caller = pair.a.caller(user="app", password="secret")
     # It says all that it has to say at once, and waits for no answer.
@@ -201,7 +223,7 @@ def test_answers_to_wrong_passwords_go_out_at_a_pace(pair: Pair, user: str) -> N
     pair.until(lambda: refused() == 20)
     took = pair.clock.monotonic_ms() - began
     assert took >= PACE_MS * FREE, "ten are free, and the others have their pace"
-    assert took < DELAY_MS_MAX
+    assert took < WAIT_MS_MAX
 
 
 @pytest.mark.parametrize(("user", "password"), [("app", "secret"), ("guest", "guest")])
@@ -210,10 +232,9 @@ def test_silence_does_not_say_that_a_password_is_wrong(
 ) -> None:
     """While answers to wrong ones wait, the right one is answered no earlier, and let in then."""
     assert pair.a.client(user=user, password=password).opened
-    for number in range(FREE + 15):
-        pair.a.caller(user=user, password=f"wrong {number}")
-    logins = pair.a.node._logins
-    pair.until(lambda: len(logins._waiting) >= 5)
+    guesses = [pair.a.caller(user=user, password=f"wrong {number}") for number in range(FREE + 15)]
+    pair.until(lambda: sum(each.end.state >= CLOSING for each in guesses) >= FREE)
+    assert pair.a.node._logins.waiting()
     began = pair.clock.monotonic_ms()
     right = pair.a.caller(user=user, password=password)
     further = [pair.a.caller(user=user, password=password) for _ in range(50)]
@@ -222,26 +243,154 @@ def test_silence_does_not_say_that_a_password_is_wrong(
     assert pair.clock.monotonic_ms() - began >= PACE_MS
     # A good client takes no place, so that all of them are let in together.
     pair.until(lambda: all(caller.opened for caller in [right, *further]))
-    assert pair.clock.monotonic_ms() - began < DELAY_MS_MAX
+    assert pair.clock.monotonic_ms() - began < WAIT_MS_MAX
     pair.until(lambda: wrong.end.state >= CLOSING)
 
 
 @pytest.mark.skipif(warren.COMPILED, reason="replaces functions of the node")
-def test_a_password_that_has_no_place_in_line_is_not_looked_at(
+def test_a_password_that_has_no_turn_in_time_is_not_looked_at(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many connections guess at once, no more passwords are tried than the pace allows."""
     seen = counted(monkeypatch)
-    places = FREE + DELAY_MS_MAX // PACE_MS
-    callers = [pair.a.caller(password=f"wrong {number}") for number in range(3 * places)]
+    turns = FREE + WAIT_MS_MAX // PACE_MS
+    callers = [pair.a.caller(password=f"wrong {number}") for number in range(3 * turns)]
     right = pair.a.caller()
     pair.until(lambda: all(caller.end.state >= CLOSING for caller in [*callers, right]))
     assert b"guest" not in seen
-    assert len(set(seen)) <= places + DELAY_MS_MAX // PACE_MS
+    assert len(set(seen)) <= turns + 1
     assert any("too many wrong passwords" in text for text in pair.a.warnings)
     # Soon after the guesses the user is let in again.
-    pair.settle(DELAY_MS_MAX)
     assert pair.a.client().opened
+
+
+# --- what a refusal costs -----------------------------------------------------------------------
+
+
+HASHES = {
+    SHA256: hashlib.sha256,
+    SHA512: hashlib.sha512,
+    MD5: hashlib.md5,
+}
+
+
+def imported(pair: Pair, scheme: str, password: bytes = b"secret") -> str:
+    """A user whose hash comes from definitions of RabbitMQ, and who may enter the vhost."""
+    hashed = b"salt" + HASHES[scheme](b"salt" + password).digest()
+    name = f"of {scheme}"
+    for command in (
+        commands.SetUser(name, hashed, scheme, [], False),
+        commands.SetPermissions(name, "/", ".*", ".*", ".*"),
+    ):
+        pair.a.node.store.submit(command, None)
+    pair.until(lambda: name in pair.a.node.metadata.vhosts["/"].permissions)
+    return name
+
+
+def spent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Each Argon2id hash that is computed from now on, by what for."""
+    done: list[str] = []
+    low = importlib.import_module("argon2.low_level")
+    verify, make = low.verify_secret, low.hash_secret
+
+    def verifying(*given: Any) -> bool:
+        done.append("compared")
+        return bool(verify(*given))
+
+    def making(*given: Any) -> bytes:
+        done.append("made")
+        return bytes(make(*given))
+
+    monkeypatch.setattr(low, "verify_secret", verifying)
+    monkeypatch.setattr(low, "hash_secret", making)
+    return done
+
+
+@pytest.mark.parametrize("scheme", [SHA256, SHA512, MD5, ARGON2, "none", "unknown"])
+def test_each_refusal_costs_one_slow_hash_whatever_user_was_named(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    user = "nobody"
+    if scheme == ARGON2:
+        user = "app"
+    elif scheme == "none":
+        user = "without"
+        pair.a.node.store.submit(commands.SetUser(user, b"", SHA256, [], False), None)
+        pair.until(lambda: user in pair.a.node.metadata.users)
+    elif scheme in HASHES:
+        user = imported(pair, scheme)
+    done = spent(monkeypatch)
+    for number in range(3):
+        refused = pair.a.caller(user=user, password=f"wrong {number}")
+        pair.until(lambda caller=refused: caller.end.state >= CLOSING)  # type: ignore[misc]
+    assert done == ["compared"] * 3
+
+
+@pytest.mark.parametrize("scheme", [SHA256, SHA512, MD5])
+def test_a_hash_of_another_broker_is_made_anew_at_the_first_login(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    user = imported(pair, scheme)
+    done = spent(monkeypatch)
+    assert pair.a.client(user=user, password="secret").opened
+    assert done == ["made"], "a right password costs as much as a wrong one"
+    record = pair.a.node.metadata.users
+    pair.until(lambda: record[user].hash_scheme == ARGON2)
+    assert not is_renewable(record[user].password_hash, ARGON2)
+    # It is the same password, which need not be looked at again.
+    assert pair.a.client(user=user, password="secret").opened
+    assert done == ["made"]
+    wrong = pair.a.caller(user=user, password="wrong")
+    pair.until(lambda: wrong.end.state >= CLOSING)
+    assert done == ["made", "compared"]
+    # What was renewed is in the log.
+    renewed = record[user].password_hash
+    pair.a.kill()
+    pair.a.disk.restart()
+    pair.a.start()
+    pair.until(lambda: user in pair.a.node.metadata.users)
+    assert pair.a.node.metadata.users[user].password_hash == renewed
+    assert pair.a.client(user=user, password="secret").opened
+
+
+def test_a_cluster_renews_a_hash_once() -> None:
+    pair = Pair(1, configure=renewing)
+    name = imported(pair, SHA256)
+    stations = list(pair.stations.values())
+    pair.until(lambda: all(name in each.node.metadata.users for each in stations))
+    indexes = [each.node.metadata.applied_index for each in stations]
+    callers = [each.caller(user=name, password="secret") for each in stations]
+    pair.until(lambda: all(caller.opened for caller in callers))
+    pair.settle()
+    hashes = {each.node.metadata.users[name].password_hash for each in stations}
+    assert len(hashes) == 1 and not is_renewable(hashes.pop(), ARGON2)
+    later = [each.node.metadata.applied_index for each in stations]
+    for station in stations:
+        assert station.client(user=name, password="secret").opened
+    pair.settle()
+    assert indexes < later == [each.node.metadata.applied_index for each in stations]
+
+
+def test_a_password_that_is_changed_while_its_hash_is_renewed_stays_changed(pair: Pair) -> None:
+    name = imported(pair, SHA256)
+    former = pair.a.node.metadata.users[name].password_hash
+    changed = SetPassword(name, b"salt" + hashlib.sha256(b"saltother").digest(), SHA256)
+    late = commands.RenewHash(name, former, argon2_hash(b"secret", b"s" * 16), ARGON2)
+    for command in (changed, late):
+        pair.a.node.store.submit(command, None)
+    pair.settle()
+    assert pair.a.node.metadata.users[name].password_hash == changed.password_hash
+    refused = pair.a.caller(user=name, password="secret")
+    pair.until(lambda: refused.end.state >= CLOSING)
+    assert pair.a.client(user=name, password="other").opened
+
+
+def test_nodes_of_older_releases_are_spared_renewed_hashes(pair: Pair) -> None:
+    name = imported(pair, SHA256)
+    pair.a.node.metadata.version = RENEWED_HASHES - 1
+    assert pair.a.client(user=name, password="secret").opened
+    pair.settle()
+    assert pair.a.node.metadata.users[name].hash_scheme == SHA256
 
 
 def test_a_stranger_who_leaves_while_the_answer_waits(pair: Pair) -> None:
@@ -254,33 +403,139 @@ def test_a_stranger_who_leaves_while_the_answer_waits(pair: Pair) -> None:
     assert pair.a.client().opened
 
 
-def test_no_answer_waits_for_longer_than_a_client_does() -> None:
-    wrong = WrongPasswords()
-    line = line_of("10.0.0.1", "app")
-    delays = [wrong.delay_ms(line, False, 1_000_000) for _ in range(1_000)]
-    assert delays[:FREE] == [0] * FREE
-    assert delays[FREE : FREE + 3] == [PACE_MS, 2 * PACE_MS, 3 * PACE_MS]
-    assert max(delays) == DELAY_MS_MAX
-    assert delays[-1] == FULL and delays.count(FULL) == 1_000 - FREE - DELAY_MS_MAX // PACE_MS
-    assert wrong.is_full(line, 1_000_000) and wrong.delay_ms(line, True, 1_000_000) == FULL
-    assert wrong.delay_ms(line_of("10.0.0.2", "app"), False, 1_000_000) == 0
-    assert wrong.delay_ms(line_of("10.0.0.1", "guest"), False, 1_000_000) == 0
-    # A right one waits as a wrong one does, and takes no place.
-    soon = 1_000_000 + PACE_MS
-    assert [wrong.delay_ms(line, True, soon) for _ in range(3)] == [DELAY_MS_MAX] * 3
-    assert wrong.delay_ms(line, False, soon) == DELAY_MS_MAX
-    # After a while all is forgotten.
-    later = soon + DELAY_MS_MAX + FREE * PACE_MS
-    assert [wrong.delay_ms(line, False, later) for _ in range(FREE)] == [0] * FREE
+def looked_at(turns: LoginTurns, network: str, users: list[str], ms: int) -> list[str]:
+    """Users whose wrong passwords were looked at, of those who guess as fast as they can."""
+    found: list[str] = []
+    now_ms = 1_000_000
+    waiting = dict.fromkeys(users, 0)
+    while now_ms < 1_000_000 + ms:
+        due = list(turns.due(now_ms, 1_000))
+        for user in users:
+            while waiting[user] < 30:
+                turn = NamedTurn(network, user, now_ms)
+                waiting[user] += 1
+                if turns.ask(turn, now_ms):
+                    due.append(turn)
+        for turn in due:
+            assert isinstance(turn, NamedTurn)
+            waiting[turn.user] -= 1
+            if not is_late(turn, now_ms):
+                found.append(turn.user)
+                turns.over(turn, True, now_ms)
+        now_ms += 50
+    return found
 
 
-def test_made_up_users_do_not_push_out_the_lines_of_other_addresses() -> None:
-    wrong = WrongPasswords()
+class NamedTurn(Turn):
+    """A turn of a user."""
+
+    def __init__(self, network: str, user: str, asked_ms: int) -> None:
+        super().__init__(network, line_of(user), asked_ms)
+        self.user = user
+
+
+def in_lines_of_their_own(count: int) -> list[str]:
+    """Users who share no line."""
+    found: dict[int, str] = {}
+    for number in range(1_000):
+        found.setdefault(line_of(f"user {number}"), f"user {number}")
+    return list(found.values())[:count]
+
+
+@pytest.mark.parametrize("count", [1, 2, LINES_OF_NETWORK])
+def test_one_address_tries_five_passwords_a_second_whatever_their_users(count: int) -> None:
+    users = in_lines_of_their_own(count)
+    found = looked_at(LoginTurns(), "10.0.0.1", users, 20_000)
+    assert FREE + 20_000 // PACE_MS - 2 <= len(found) <= FREE + 20_000 // PACE_MS
+    # Users have turns one after the other.
+    for user in users:
+        assert abs(found[FREE:].count(user) - 20_000 / PACE_MS / count) <= FREE
+
+
+def test_made_up_users_bring_no_further_turns() -> None:
+    users = [f"user {number}" for number in range(400)]
+    found = looked_at(LoginTurns(), "10.0.0.1", users, 5_000)
+    assert len(found) <= FREE + 5_000 // PACE_MS
+
+
+def test_right_passwords_use_no_turns_up() -> None:
+    turns = LoginTurns()
+    now_ms = 1_000_000
+    for number in range(1_000):
+        turn = NamedTurn("10.0.0.1", f"user {number}", now_ms)
+        assert turns.ask(turn, now_ms)
+        turns.over(turn, False, now_ms)
+    assert not turns._networks, "there is nothing to remember"
+
+
+def test_who_guesses_one_user_delays_others_of_the_address_hardly() -> None:
+    """Their passwords come next but one at most."""
+    turns = LoginTurns()
+    guesser, good = in_lines_of_their_own(2)
+    now_ms = 1_000_000
     for _ in range(FREE):
-        wrong.delay_ms(line_of("10.0.0.1", "app"), False, 1_000_000)
-    for number in range(LINES_MAX + 1):
-        wrong.delay_ms(line_of("10.0.0.2", f"user {number}"), False, 1_000_000)
-    assert wrong.delay_ms(line_of("10.0.0.1", "app"), False, 1_000_000) > 0
+        turn = NamedTurn("10.0.0.1", guesser, now_ms)
+        assert turns.ask(turn, now_ms)
+        turns.over(turn, True, now_ms)
+    for _ in range(500):
+        assert not turns.ask(NamedTurn("10.0.0.1", guesser, now_ms), now_ms)
+    came = NamedTurn("10.0.0.1", good, now_ms)
+    assert not turns.ask(came, now_ms), "silence says nothing: right ones wait, too"
+    seen: list[Turn] = []
+    while came not in seen:
+        now_ms += PACE_MS
+        for turn in turns.due(now_ms, 1_000):
+            seen.append(turn)
+            turns.over(turn, turn is not came, now_ms)
+    assert now_ms <= 1_000_000 + 2 * PACE_MS
+    # Other addresses wait for none of that.
+    assert turns.ask(NamedTurn("10.0.0.2", guesser, now_ms), now_ms)
+
+
+def test_no_password_waits_for_longer_than_its_client() -> None:
+    turns = LoginTurns()
+    now_ms = 1_000_000
+    asked = [NamedTurn("10.0.0.1", "app", now_ms) for _ in range(1_000)]
+    given = [turn for turn in asked if turns.ask(turn, now_ms)]
+    assert len(given) == FREE
+    for turn in given:
+        turns.over(turn, True, now_ms)
+    late = 0
+    while turns.waits():
+        now_ms += 50
+        for turn in turns.due(now_ms, 1_000):
+            late += is_late(turn, now_ms)
+            if not is_late(turn, now_ms):
+                given.append(turn)
+                turns.over(turn, True, now_ms)
+    assert now_ms <= 1_000_000 + WAIT_MS_MAX + 50
+    assert len(given) == FREE + WAIT_MS_MAX // PACE_MS and late == 1_000 - len(given)
+    # After a while all is forgotten.
+    now_ms += FREE * PACE_MS
+    turn = NamedTurn("10.0.0.1", "app", now_ms)
+    assert turns.ask(turn, now_ms)
+    turns.over(turn, False, now_ms)
+    assert not turns._networks
+
+
+def test_strangers_of_many_addresses_do_not_have_the_others_forgotten() -> None:
+    turns = LoginTurns()
+    now_ms = 1_000_000
+    for _ in range(FREE):
+        turn = NamedTurn("10.0.0.1", "app", now_ms)
+        assert turns.ask(turn, now_ms)
+        turns.over(turn, True, now_ms)
+    for number in range(NETWORKS_MAX + 1):
+        turn = NamedTurn(f"other {number}", "app", now_ms)
+        assert turns.ask(turn, now_ms)
+        turns.over(turn, False, now_ms)
+    assert not turns.ask(NamedTurn("10.0.0.1", "app", now_ms), now_ms)
+    # Of wrong ones so many are remembered.
+    for number in range(NETWORKS_MAX + 10):
+        turn = NamedTurn(f"other {number}", "app", now_ms)
+        assert turns.ask(turn, now_ms)
+        turns.over(turn, True, now_ms)
+    assert len(turns._networks) <= NETWORKS_MAX + 1
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from tests.node.pair import Pair
 from tests.protocols.line import CAPABILITIES, Line, body_frame, publish_frames
 from warren.limits import FRAME_BYTES_MAX
+from warren.node.login_turns import FREE, PACE_MS, WAIT_MS_MAX
 from warren.protocols.broker import Settings
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import HEARTBEAT_FRAME, PROTOCOL_HEADER, method_frame
@@ -99,6 +100,21 @@ def test_refused_login_is_told_and_its_answer_awaited() -> None:
             assert line.ended == "close"
         else:
             ends_after(line, 3_000)
+
+
+def test_a_password_that_had_no_turn_is_told_so() -> None:
+    """With `authentication_failure_close`: 320, for which libraries try again."""
+    pair = Pair(alone=True)
+    lines = [stranger(pair) for _ in range(FREE + WAIT_MS_MAX // PACE_MS + 5)]
+    for number, line in enumerate(lines):
+        line.login(CAPABILITIES, f"wrong {number}")
+    codes = [line.wait(1, spec.ConnectionClose)[0].method.reply_code for line in lines]
+    told = codes.count(403)
+    assert FREE < told <= FREE + WAIT_MS_MAX // PACE_MS
+    assert codes == [403] * told + [320] * (len(lines) - told)
+    assert "too many wrong passwords" in lines[-1].told[-1].method.reply_text
+    lines[-1].send(0, spec.ConnectionCloseOk())
+    assert lines[-1].ended == "close"
 
 
 @pytest.mark.parametrize("case", ["old client", "mechanism", "large frame", "wrong method"])

@@ -12,6 +12,7 @@ from warren.metadata.commands import (
     ClearTopicPermissions,
     Command,
     DeleteUser,
+    RenewHash,
     SetPassword,
     SetPermissions,
     SetTopicPermissions,
@@ -78,6 +79,13 @@ def apply_access(
             _change_user(user, command)
             outcome.changed = True
             outcome.limits_changed = isinstance(command, SetUserLimits)
+    elif isinstance(command, RenewHash):
+        user = users.get(command.name)
+        if user is not None and user.password_hash == command.former_hash:
+            user.former_hash = command.former_hash
+            user.password_hash = command.password_hash
+            user.hash_scheme = command.hash_scheme
+            outcome.changed = True
     elif isinstance(command, SetVhostLimits):
         tables = vhosts.get(command.vhost)
         if tables is not None:
@@ -94,6 +102,7 @@ def _change_user(user: UserRecord, command: SetPassword | SetUserTags | SetUserL
     if isinstance(command, SetPassword):
         user.password_hash = command.password_hash
         user.hash_scheme = command.hash_scheme
+        user.former_hash = b""
     elif isinstance(command, SetUserTags):
         user.tags = command.tags
     else:

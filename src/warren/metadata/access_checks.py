@@ -101,7 +101,7 @@ def check_new_user(name: str, password_hash: bytes, scheme: str) -> None:
         Refusal: It cannot be called so, or the hash is none.
     """
     _check_name("user", name)
-    _check_hash(password_hash, scheme)
+    check_hash(password_hash, scheme)
 
 
 def check_delete_user(machine: MetadataMachine, name: str) -> DeleteUser:
@@ -123,7 +123,7 @@ def check_password(
         Refusal: There is no such user.
     """
     check_user(machine, name)
-    _check_hash(password_hash, scheme)
+    check_hash(password_hash, scheme)
     return SetPassword(name, password_hash, scheme)
 
 
@@ -153,7 +153,7 @@ def decoded_hash(password_hash: str) -> bytes:
     return decoded
 
 
-def _check_hash(password_hash: bytes, scheme: str) -> None:
+def check_hash(password_hash: bytes, scheme: str) -> None:
     if scheme not in SCHEMES:
         raise Refusal(
             PRECONDITION_FAILED,

@@ -185,6 +185,20 @@ class SetPassword(AccessCommand):
 
 
 @final
+class RenewHash(AccessCommand):
+    """Hash a user's password anew, unless the user has another one by now. See `UserRecord`."""
+
+    def __init__(
+        self, name: str, former_hash: bytes, password_hash: bytes, hash_scheme: str
+    ) -> None:
+        super().__init__()
+        self.name: str = name
+        self.former_hash: bytes = former_hash
+        self.password_hash: bytes = password_hash
+        self.hash_scheme: str = hash_scheme
+
+
+@final
 class SetUserTags(AccessCommand):
     """Give a user other tags."""
 

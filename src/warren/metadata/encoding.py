@@ -40,6 +40,7 @@ from warren.metadata.commands import (
     NodeUp,
     RaiseVersion,
     RemoveNode,
+    RenewHash,
     ReplaceNode,
     SetMembers,
     SetParameter,
@@ -224,6 +225,12 @@ FORMS: Final = [
     Form(35, KeepRecent, "vhost name records flavour", [str, str, list[bytes], I64]),
     Form(37, SetParameter, "vhost component name value", [str, str, str, bytes]),
     Form(38, ClearParameter, "vhost component name", [str, str, str]),
+    Form(
+        39,
+        RenewHash,
+        "name former_hash password_hash hash_scheme",
+        [str, bytes, bytes, str],
+    ),
 ]
 """Every command, once. Tag 13 is free."""
 

@@ -17,6 +17,7 @@ from warren.metadata.access_checks import (
     OF_VHOSTS,
     USER_LIMITS,
     VHOST_LIMITS,
+    check_hash,
     check_limits,
     check_pattern,
     check_properties,
@@ -34,6 +35,7 @@ from warren.metadata.commands import (
     KeepRecent,
     NodeLabelled,
     NodeMoved,
+    RenewHash,
     ReplaceNode,
     SetMembers,
     SetParameter,
@@ -149,6 +151,8 @@ def _problem_of_access(command: Command) -> str:
         return _problem_of_name(command.name)
     elif isinstance(command, SetParameter):
         check_parameter(command)
+    elif isinstance(command, RenewHash):
+        check_hash(command.password_hash, command.hash_scheme)
     elif isinstance(command, (SetUser, DeclareVhost)):
         return _problem_of_name(command.name)
     return ""

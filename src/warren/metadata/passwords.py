@@ -2,7 +2,7 @@
 
 Argon2id takes some 20 ms and 19 MiB on purpose: who has come by the hashes can try few passwords.
 That is too long for a turn of the loop, so a node has it done on another thread and remembers what
-came of it (`warren.node.logins`). The library is loaded with the first such hash.
+came of it (`warren.node.logins`). The library is loaded with the first login.
 
 Source: RFC 9106; the parameters are the least that OWASP recommends.
 """
@@ -35,6 +35,13 @@ ARGON2_KIB_MAX: Final = 131_072
 ARGON2_LANES_MAX: Final = 16
 """What a hash that somebody else made may ask for: logins wait for it, and take the memory."""
 ARGON2_TEXT_BYTES_MAX: Final = 256
+ARGON2_OWN: Final = b"$argon2id$v=19$m=19456,t=2,p=1$"
+"""What hashes begin with that `argon2_hash` makes."""
+
+NO_PASSWORD: Final = ARGON2_OWN + (
+    b"AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+)
+"""A hash that no password has; it takes as long as another one to find that out."""
 
 OUTCOMES_MAX: Final = 10_000
 
@@ -85,6 +92,16 @@ def is_argon2(password_hash: bytes) -> bool:
 def is_slow(scheme: str) -> bool:
     """Whether to look for a password's hash takes too long for a turn of the loop."""
     return scheme == ARGON2
+
+
+def is_renewable(password_hash: bytes, scheme: str) -> bool:
+    """Whether `argon2_hash` would make another kind of hash of the same password."""
+    return scheme != ARGON2 or not password_hash.startswith(ARGON2_OWN)
+
+
+def spend_as_much(password: bytes) -> None:
+    """Take as long as the comparison of a password with an `ARGON2` hash."""
+    password_matches(password, NO_PASSWORD, ARGON2)
 
 
 def password_matches(password: bytes, password_hash: bytes, scheme: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Final, final
 from warren.errors import ACCESS_REFUSED, NOT_ALLOWED, Refusal
 from warren.metadata.commands import Command, DeclareVhost, SetPermissions, SetUser
 from warren.metadata.machine import MetadataMachine
-from warren.metadata.passwords import ARGON2, SHA256, Outcomes, hash_password
+from warren.metadata.passwords import ARGON2, NO_PASSWORD, SHA256, Outcomes, hash_password
 from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.tables import TopicPermissionRecord, UserRecord, VhostRecord
 
@@ -23,12 +23,6 @@ IMPERSONATOR: Final = "impersonator"
 DEFAULT_EXCHANGE_ALIAS: Final = "amq.default"
 
 NO_TOPICS: Final[dict[str, TopicPermissionRecord]] = {}
-
-NO_PASSWORD: Final = (
-    b"$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$"
-    b"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-)
-"""A hash that no password has; it takes as long as another one to find that out."""
 
 COMPILED_PATTERNS_MAX: Final = 1_024
 """Patterns kept compiled; there are as many as administrators made."""

@@ -196,6 +196,8 @@ class UserRecord:
         tags: What it may administer, such as `administrator`.
         loopback_only: Whether it may only log in from this machine.
         limits: By RabbitMQ's names, such as `max-connections`; a negative one is none.
+        former_hash: What `RenewHash` replaced: the same password. Empty if it did not. It is not
+            in snapshots, and is only good for sessions of browsers that began before.
     """
 
     def __init__(
@@ -212,6 +214,7 @@ class UserRecord:
         self.tags: list[str] = tags
         self.loopback_only: bool = loopback_only
         self.limits: dict[str, int] = {}
+        self.former_hash: bytes = b""
 
 
 @final

@@ -175,7 +175,7 @@ class Node(Loop):
             self, self.log, random, self.metadata, self.cluster
         )
         self._logins: Logins = Logins(
-            executor, self._monotonic_ns, self.store.authority, settings.handshake_timeout_ms
+            executor, self._monotonic_ns, random, self.store, self.metadata, settings
         )
         self.announcer: Announcer = Announcer(
             self, random, self.uid, self.nonce, self.metadata, self.store, self.cluster
@@ -558,6 +558,7 @@ class Node(Loop):
             and self.log.idle
             and self.cluster.at_rest()
             and not (self._congested or self._deferring or self.feeds.waiting())
+            and not self._logins.waiting()
             and not (self.timers.any_before(until) or self._pulses.any_before(until))
         )
 

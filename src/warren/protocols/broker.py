@@ -97,6 +97,8 @@ class Settings:
         host_label, zone: Where this node is, see `NodeRecord`.
         cluster_version_max: The newest cluster version that this node uses; see `warren.versions`.
         recent_bytes_max: Of a group's newest entries so much is kept in memory, for other nodes.
+        renews_hashes: Whether each login costs an Argon2id hash until its password is known, and
+            other hashes give way to that. Simulations log in too often.
         feed_reads_max: How often the disk is read for an observer before it gets the group's state.
         reconcile_trigger_ms: How long after a change of the cluster it is looked at.
     """
@@ -148,6 +150,7 @@ class Settings:
         self.reconcile_trigger_ms: int = 10_000
         self.feed_reads_max: int = FEED_READS_MAX
         self.recent_bytes_max: int = GROUP_RECENT_BYTES_MAX
+        self.renews_hashes: bool = True
 
     def paging_limit_bytes(self) -> int:
         """Memory above which bodies of queues in memory go to disk; 0 for never."""
@@ -160,9 +163,9 @@ class LoginListener:
     """Waits until a password was checked.
 
     Attributes:
-        waited: Whether the answer was held back once; that is enough.
-        turned_away: Whether the password was not looked at, since too many wrong ones came before
-            it. The client is not let in.
+        waited: Whether the password has had its turn.
+        turned_away: Whether it got none, since too many wrong ones came from the same address. The
+            client is not let in.
     """
 
     waited: bool

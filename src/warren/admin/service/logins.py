@@ -11,9 +11,9 @@ from warren.admin.service.caller import MONITORING, Caller
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import Row
 from warren.admin.service.service import AdminService, LoginCounts
-from warren.metadata.grants import NEVER, Grants
+from warren.metadata.grants import Grants
+from warren.node.login_turns import network_of as network_of
 from warren.node.logins import LoginCallback
-from warren.node.wrong_passwords import network_of as network_of
 
 SHOWN_CHARACTERS_MAX = 255
 """Of a name that is no user's, so many are logged."""
@@ -81,12 +81,9 @@ async def _log_in(service: AdminService, name: str, password: str, host: str) ->
     network = network_of(host)
     waiting = service.http_waiting
     while node.login_waits(name, password, host, listener):
-        if listener.turned_away or waiting[network] >= WAITING_MAX:
-            node.log_warning(
-                f"{host}: password of user '{name[:SHOWN_CHARACTERS_MAX]}' not looked at: "
-                "too many wrong ones came from this address"
-            )
-            return None
+        if waiting[network] >= WAITING_MAX:
+            listener.turned_away = True
+            break
         waiting[network] += 1
         try:
             async with asyncio.timeout_at(until):
@@ -98,6 +95,12 @@ async def _log_in(service: AdminService, name: str, password: str, host: str) ->
             if not waiting[network]:
                 del waiting[network]
         told.clear()
+    if listener.turned_away:
+        node.log_warning(
+            f"{host}: password of user '{name[:SHOWN_CHARACTERS_MAX]}' not looked at: "
+            "too many wrong ones came from this address"
+        )
+        return None
     login = node.login(name, password, host)
     if login is None:
         return None
@@ -122,9 +125,7 @@ def bearer_of(grants: Grants) -> Caller:
 def has_expired(service: AdminService, bearer: Caller) -> bool:
     """Whether the token of a user who asks has ended; there may be none."""
     grants = bearer.grants
-    if grants is None or grants.expires_ms == NEVER:
-        return False
-    return service.node.monotonic_ms() >= grants.expires_ms
+    return grants is not None and grants.expired(service.node.monotonic_ms())
 
 
 def caller_of(service: AdminService, name: str) -> Caller | None:

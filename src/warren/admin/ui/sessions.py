@@ -77,7 +77,7 @@ class BrowserSession:
         if self._caller.grants is not None:
             return None if has_expired(service, self._caller) else self._caller
         record = service.machine.users.get(self.user)
-        if record is None or bytes(record.password_hash) != self._password_hash:
+        if record is None or self._password_hash not in (record.password_hash, record.former_hash):
             return None
         return caller_of(service, self.user)
 

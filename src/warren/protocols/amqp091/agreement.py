@@ -202,7 +202,7 @@ class Agreement:
         self._broker.log_warning(f"{peer}: login not looked at: {self.problem}")
         if self.capability("authentication_failure_close"):
             raise ConnectionException(
-                320, "too many wrong passwords for this user from this address, try again later"
+                320, "too many wrong passwords came from this address, try again later"
             )
         return False
 

@@ -912,7 +912,8 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
             return
         before = self.state
         self.broker.log_warning(f"{self.peer} ({self.user or '-'}): closing connection: {error}")
-        if (before == AWAIT_START_OK and error.code != 403) or (before < AWAIT_OPEN and self._deaf):
+        told = error.code in (403, 320)
+        if (before == AWAIT_START_OK and not told) or (before < AWAIT_OPEN and self._deaf):
             self._fall_silent()
             return
         self._end()
