@@ -58,6 +58,24 @@ def test_dead_letters_are_grouped_and_replayed(dead: None, visit: Any, rest: Res
     assert found[0]["properties"]["timestamp"] == 1_700_000_000
 
 
+@pytest.mark.parametrize("way", ["died_in", "published_to"])
+def test_where_dead_letters_go_is_shown_before_they_go(
+    dead: None, visit: Any, rest: Rest, way: str
+) -> None:
+    """Letters that say themselves where they died stay."""
+    forged = [{"queue": "d.two", "reason": "rejected", "exchange": "", "routing-keys": ["d.two"]}]
+    rest.publish("d.dead", 2, headers={"x-death": forged})
+    visit.go("/queues/%2F/d.dead/move")
+    visit.page.check(f"[name=way][value={way}]")
+    visit.page.click("button:text-is('Move messages')")
+    text = wait_until_done(visit)
+    assert "Would be moved\n7" in text and "Stay where they are\n2" in text
+    assert (rest.ready("d.dead"), rest.ready("d.one")) == (9, 0)
+    visit.page.click("button:text-is('Move these messages')")
+    wait_until_done(visit)
+    assert (rest.ready("d.dead"), rest.ready("d.one"), rest.ready("d.two")) == (2, 4, 3)
+
+
 def test_messages_that_no_queue_takes_stay(dead: None, visit: Any, rest: Rest) -> None:
     visit.go("/queues/%2F/d.dead/move")
     visit.page.check("[name=way][value=exchange]")

@@ -47,6 +47,13 @@ class Envelope:
         """How often deliveries of it failed in all queues that it was in before this one."""
         return 0
 
+    def is_dead_letter(self) -> bool:
+        """Whether the broker says that it died: what its headers tell of deaths is true then.
+
+        Clients may write such headers as well, which say nothing.
+        """
+        return False
+
     def hidden_keys(self) -> list[str]:
         """Routing keys that count, too, and that no receiver sees."""
         return []

@@ -1,9 +1,9 @@
 """Passwords that clients log in with: a thread looks at one after the other.
 
-Each password first has a turn of its address (`login_turns`), so that no client can try many. Clients
-of one address that come with one password share a turn. A password is looked at once, however many
-clients come with it, and what came of it is remembered (`Outcomes`), so that a client that connects
-again does not wait. The thread has one password of each address in turn.
+Each password first has a turn of its address (`login_turns`), so that no client can try many.
+Clients of one address that come with one password share a turn. A password is looked at once,
+however many clients come with it, and what came of it is remembered (`Outcomes`), so that a client
+that connects again does not wait. The thread has one password of each address in turn.
 
 Every refusal costs one Argon2id hash, whatever the hash is, and whether there is such a user, so
 that the time tells nothing. A right password whose hash is not Argon2id, or has other parameters,

@@ -106,6 +106,34 @@ def authorise(
         )
 
 
+def check_still(
+    machine: MetadataMachine,
+    caller: Caller,
+    now_ms: int,
+    operation: str,
+    tag: str,
+    vhost: str | None,
+) -> None:
+    """Refuse to go on with an operation of a caller who could not begin it any more.
+
+    The arguments are those of `authorise`, and `now_ms` is monotonic.
+
+    Raises:
+        NotAuthorised: The user is gone or may not any more, or their token has ended.
+    """
+    if caller is LOCAL:
+        return
+    if caller.grants is not None:
+        if caller.grants.expired(now_ms):
+            raise NotAuthorised(f"the token of user '{caller.name}' has ended")
+        authorise(machine, caller, operation, tag, vhost)
+        return
+    user = machine.users.get(caller.name)
+    if user is None:
+        raise NotAuthorised(f"user '{caller.name}' does not exist any more")
+    authorise(machine, Caller(caller.name, frozenset(user.tags)), operation, tag, vhost)
+
+
 def sees_all(caller: Caller) -> bool:
     """Whether a caller may see what is of any vhost and any user."""
     return not caller.tags.isdisjoint((ADMINISTRATOR, MONITORING))

@@ -67,6 +67,7 @@ class SeenMessage(msgspec.Struct, kw_only=True):
         redelivered: Whether it was handed out before.
         acquired_count: How often it was handed out and came back.
         delivery_count: How often deliveries of it failed.
+        dead_letter: Whether it died, so that what its headers tell of deaths is the broker's word.
         properties: Its properties.
         body: The first bytes of its body.
         body_bytes: How many it has.
@@ -79,6 +80,7 @@ class SeenMessage(msgspec.Struct, kw_only=True):
     redelivered: bool
     acquired_count: int
     delivery_count: int
+    dead_letter: bool
     properties: GivenProperties
     body: bytes
     body_bytes: int
@@ -337,6 +339,7 @@ def seen(
         redelivered=acquired > 0 or queue.is_doubted(number),
         acquired_count=acquired,
         delivery_count=int(run.failed + lying.failures),
+        dead_letter=message.is_dead_letter(),
         properties=properties_of(message),
         body=b"".join(parts),
         body_bytes=size,

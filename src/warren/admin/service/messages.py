@@ -161,6 +161,7 @@ class TakingOut:
         self.shows_counts = record.type.shows_delivery_counts
         self._service = service
         self._queue = queue
+        self._handle = handle
 
     async def next(self) -> TakenMessage | None:
         """The next message; None if none is ready.
@@ -169,6 +170,8 @@ class TakingOut:
             Refusal: The queue cannot give one.
         """
         self._told.clear()
+        # Who may not read the queue any more gets nothing further.
+        attempt(self._service, lambda: self._handle.queue_to_poll(self._queue))
         attempt(self._service, self.taker.ask)
         try:
             await asyncio.wait_for(self._told.wait(), GET_SECONDS)

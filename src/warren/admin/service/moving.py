@@ -50,9 +50,14 @@ class Death(msgspec.Struct, frozen=True):
     count: int = 0
 
 
-def death_of(headers: dict[str, Any] | None) -> Death:
-    """What a message's headers say of its last death; values that are of no use say nothing."""
-    deaths = (headers or {}).get(DEATHS)
+def death_of(is_dead_letter: bool, headers: dict[str, Any] | None) -> Death:
+    """What a message's headers say of its last death; values that are of no use say nothing.
+
+    Args:
+        is_dead_letter: Whether the broker says that it died. Else a client wrote these headers, and
+            they could name any queue or exchange.
+    """
+    deaths = (headers or {}).get(DEATHS) if is_dead_letter else None
     last = deaths[0] if isinstance(deaths, list) and deaths else None
     if not isinstance(last, dict):
         return Death()
@@ -171,7 +176,8 @@ async def move_messages(
                 break
             message = taken.message
             properties = message.properties()
-            death = death_of(None if properties.headers is None else plain(properties.headers))
+            headers = None if properties.headers is None else plain(properties.headers)
+            death = death_of(message.is_dead_letter(), headers)
             target = destination.of(death, message.exchange(), message.routing_key())
             if target is None or not choice.fits(death):
                 done.passed_over += 1
@@ -206,7 +212,7 @@ async def _tried(
         if not found.messages:
             break
         for message in found.messages:
-            death = death_of(message.properties.headers)
+            death = death_of(message.dead_letter, message.properties.headers)
             target = destination.of(death, message.exchange, message.routing_key)
             if target is None or not choice.fits(death):
                 done.passed_over += 1

@@ -5,8 +5,9 @@
         service: AdminService, caller: Caller, *, vhost: str, queue: str
     ) -> list[MemberStatus]:
 
-Who calls it as it stands there passes by `authorise` first, in the same call. Its keywords are its
-arguments, and their types are what a way in may check a request against.
+Who calls it as it stands there passes by `authorise` first, in the same call, and where the answer
+comes in parts, before each further part. Its keywords are its arguments, and their types are what a
+way in may check a request against.
 """
 
 from __future__ import annotations
@@ -70,7 +71,29 @@ class Operation(Generic[P, R]):
         callers.authorise(service.machine, caller, self.name, self.tag, vhost)
         callers.act_as(caller)
         done = self._function(service, caller, *args, **arguments)
+        if isinstance(done, AsyncGenerator):
+            done = cast(R, self._while_authorised(done, service, caller, vhost))
         return self._told(done, caller, arguments) if self._is_told else done
+
+    async def _while_authorised(
+        self,
+        parts: AsyncGenerator[Any, None],
+        service: AdminService,
+        caller: Caller,
+        vhost: str | None,
+    ) -> AsyncGenerator[Any, None]:
+        """The same parts of an answer, as long as the caller may have them.
+
+        Raises:
+            NotAuthorised: They may not any more.
+        """
+        try:
+            async for part in parts:
+                yield part
+                now_ms = service.node.monotonic_ms()
+                callers.check_still(service.machine, caller, now_ms, self.name, self.tag, vhost)
+        finally:
+            await parts.aclose()
 
     def _told(self, done: R, caller: Caller, arguments: Mapping[str, Any]) -> R:
         """The same answer, of which the log is told when it has come about."""

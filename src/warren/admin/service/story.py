@@ -98,9 +98,13 @@ class MessageCopies(msgspec.Struct, kw_only=True):
     problem: str = ""
 
 
-def deaths_of(headers: dict[str, Any] | None) -> list[DeathRecord]:
-    """What headers say of deaths, the last one first; values that are of no use say nothing."""
-    found = (headers or {}).get(DEATHS)
+def deaths_of(is_dead_letter: bool, headers: dict[str, Any] | None) -> list[DeathRecord]:
+    """What headers say of deaths, the last one first; values that are of no use say nothing.
+
+    Args:
+        is_dead_letter: As `death_of` has it.
+    """
+    found = (headers or {}).get(DEATHS) if is_dead_letter else None
     rows = found if isinstance(found, list) else []
     records: list[DeathRecord] = []
     for row in rows:

@@ -75,6 +75,10 @@ class PublishEnvelope(Envelope):
         """What the broker has noted, for a message that died before."""
         return note_of(self._data, self._at).failed
 
+    def is_dead_letter(self) -> bool:
+        """What the broker has noted."""
+        return note_of(self._data, self._at).dead
+
     def hidden_keys(self) -> list[str]:
         """What a `BCC` header named when it came."""
         return hidden_keys(note_of(self._data, self._at))

@@ -106,6 +106,7 @@ async def shown(messages: list[SeenMessage], document: dict[str, Any]) -> list[d
                 "redelivered": each.redelivered,
                 "acquired_count": each.acquired_count,
                 "delivery_count": each.delivery_count,
+                "dead_letter": each.dead_letter,
                 "exchange": each.exchange,
                 "routing_key": each.routing_key,
                 "properties": properties(each.properties),

@@ -101,7 +101,7 @@ def with_deaths(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         row["properties"] = dict(row["properties"] or {})
         row["headers"] = row["properties"].pop("headers", {})
-        row["death"] = death_of(row["headers"])
+        row["death"] = death_of(row.get("dead_letter", False), row["headers"])
     return rows
 
 
@@ -236,6 +236,8 @@ async def begin_move(asked: PageRequest) -> WentOn:
         name = exchanges.exchange_name(name)
         await asked.api(exchanges.one_exchange, {"vhost": asked["vhost"], "exchange": name})
     key = form.text("routing_key")
+    # Where each goes is shown before, unless the form says it.
+    tries = form.text("do") == "try" or way in ("died_in", "published_to")
     started = asked.moves.begin(
         asked.service,
         asked.caller,
@@ -250,7 +252,7 @@ async def begin_move(asked: PageRequest) -> WentOn:
         # What comes behind these does not go round in circles.
         min(count, max(ready, 1)),
         float(rate),
-        form.text("do") == "try",
+        tries,
     )
     return WentOn(path("moves", str(started.number)))
 

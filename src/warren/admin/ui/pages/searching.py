@@ -133,7 +133,7 @@ async def one_message(asked: PageRequest) -> Shown:
         found=found,
         state=standing.state,
         row=row,
-        deaths=deaths_of(headers),
+        deaths=deaths_of(message.dead_letter, headers),
         marks={key: headers[key] for key in sorted(headers) if is_mark(key)},
         route=route,
         no_route=no_route,
