@@ -32,6 +32,7 @@ from warren.config.values import (
     parse_secret,
     parse_share,
     parse_truth,
+    parse_tx_max,
     parse_watermark,
     parse_word,
     size,
@@ -101,6 +102,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         heartbeat: Seconds, proposed to clients; 0 proposes none.
         frame_max: Whole frame, proposed to clients.
         channel_max: Most channels of a connection, proposed to clients; 0 for no limit.
+        channel_tx_message_max: Messages that may wait for a commit; -1 for any number.
         connection_max: Connections of clients at a time; -1 for any number.
         handshake_timeout: Milliseconds from the connect to `connection.open`.
         max_message_size: Body of one message.
@@ -196,6 +198,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat: int = 60
     frame_max: int = FRAME_BYTES_MAX
     channel_max: int = CHANNELS_MAX
+    channel_tx_message_max: int = 10_000
     connection_max: int = -1
     handshake_timeout: int = 10_000
     max_message_size: int = MESSAGE_BYTES_MAX
@@ -373,6 +376,8 @@ SETTINGS: Final = (
     Setting("channel_max", "channel_max", whole(0, 65_535, "channels"),
             "most channels of a connection; 0 for no limit"),
     Setting("max_channels_per_connection", "channel_max", whole(0, 65_535, "channels"), "the same"),
+    Setting("channel_tx_message_max", "channel_tx_message_max", parse_tx_max,
+            "publishes of one channel that may wait for tx.commit, or infinity; more are refused"),
     Setting("connection_max", "connection_max", parse_limit,
             "connections of clients at a time, or infinity"),
     Setting("max_connections", "connection_max", parse_limit, "the same"),

@@ -58,6 +58,7 @@ from warren.node.placing import Placing
 from warren.node.policies import QueuePolicies
 from warren.node.queues import LocalQueues
 from warren.node.reactions import Reactions
+from warren.node.relief import Relief
 from warren.node.remote.proxying import Remotes
 from warren.node.removals import QueueRemovals
 from warren.node.repairs import Repairs
@@ -140,10 +141,7 @@ class Node(Loop):
         self.deferring: bool = False
         self.failure: BaseException | None = None
         self.assembled_bytes = 0
-        self.assembly_bytes_max = max(
-            settings.memory_limit_bytes // ASSEMBLY_SHARE or NODE_ASSEMBLY_BYTES_MAX,
-            settings.max_message_bytes,
-        )
+        self.assembly_bytes_max = assembly_max(settings)
         self.turn_number = 0
         self.inputs = 0
         self.input_share = INPUT_ALONE_BYTES
@@ -350,6 +348,7 @@ class Node(Loop):
         self._appended_urgent: bool = False
         self._ticked_ms: int = self.monotonic_ms()
         self._alarms: NodeAlarms = NodeAlarms(self, self.vhosts, self.events, self.cluster.disks)
+        self._relief: Relief = Relief(self)
         self._identities: Counter = Counter("connections")
 
     # Life.
@@ -565,6 +564,7 @@ class Node(Loop):
     def weigh(self, memory_bytes: int) -> None:
         """Raise or clear the alarm of memory by what this process uses."""
         limit = self.settings.memory_limit_bytes
+        self.assembly_bytes_max = assembly_max(self.settings)
         if limit:
             self._alarms.set(ALARM_MEMORY, memory_bytes > limit)
 
@@ -576,6 +576,7 @@ class Node(Loop):
                 connection.excuse()
         self._ticked_ms = now
         self.weigh(memory_bytes)
+        self._relief.tick(now, memory_bytes)
         paging = self.settings.paging_limit_bytes()
         if paging and self.pages is not None and not self._alarms.own & ALARM_DISK:
             self.pages.tick(memory_bytes - paging)
@@ -904,14 +905,15 @@ class Node(Loop):
         """Keep a connection until its client answers."""
         self._closing[id(connection)] = connection
 
-    def shed_assembly(self) -> None:
-        """Refuse a message of the connection that has most of such."""
+    def shed_assembly(self, limit: int = -1) -> bool:
+        """Refuse something of the connection that has most of what no queue has."""
         worst: ClientConnection | None = None
         for connection in list(self.connections.values()):
             if worst is None or connection.assembled_bytes > worst.assembled_bytes:
                 worst = connection
-        if worst is not None:
-            worst.shed_assembly(self.assembly_bytes_max)
+        return worst is not None and worst.shed_assembly(
+            self.assembly_bytes_max if limit < 0 else limit
+        )
 
     def alarms(self) -> i64:
         """Alarms raised now, here or at another node."""
@@ -991,6 +993,14 @@ class Node(Loop):
         self._congested = behind
         for queue in caught_up:
             queue.let_go()
+
+
+def assembly_max(settings: Settings) -> int:
+    """How much a node may have of messages that no queue has, in bytes."""
+    share = settings.memory_limit_bytes // ASSEMBLY_SHARE
+    if not settings.memory_limit_bytes:
+        share = NODE_ASSEMBLY_BYTES_MAX
+    return max(share, settings.max_message_bytes)
 
 
 def is_loopback(host: str) -> bool:

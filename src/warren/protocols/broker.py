@@ -62,6 +62,7 @@ class Settings:
         join: Whether an empty data directory waits to be taken into a cluster.
         frame_max: Largest frame offered to clients.
         channel_max: Most channels a connection may have.
+        tx_messages_max: Messages that may wait for the commit of one channel; -1 for any number.
         heartbeat_s: Heartbeat interval suggested to clients.
         connections_max: Connections of clients that may be there when one is opened; -1 for any.
         handshake_timeout_ms: Time a client has to log in.
@@ -118,6 +119,7 @@ class Settings:
         self.cluster_version_max: int = NEWEST
         self.frame_max: int = 131_072
         self.channel_max: int = 2_047
+        self.tx_messages_max: int = -1
         self.heartbeat_s: int = 60
         self.connections_max: int = -1
         self.handshake_timeout_ms: int = 10_000
@@ -181,7 +183,7 @@ class Broker(Host, OutputHost):
 
     Attributes:
         settings: What the configuration says.
-        assembled_bytes: What is here of messages that are not whole, of all connections.
+        assembled_bytes: What is here of messages that no queue has, of all connections.
         assembly_bytes_max: How much that may be.
         turn_number: How manieth turn of the loop this is.
         inputs: How many connections brought input since the last turn; they count themselves.
@@ -296,8 +298,13 @@ class Broker(Host, OutputHost):
     # Shortages, and the log.
 
     @abstractmethod
-    def shed_assembly(self) -> None:
-        """Refuse a message that is not whole: there is too much of such."""
+    def shed_assembly(self, limit: int = -1) -> bool:
+        """Refuse something of what no queue has; whether there was any.
+
+        Args:
+            limit: What is too much, in bytes; 0 where memory is short because of it, and -1 where
+                it is more than the node may have.
+        """
 
     @abstractmethod
     def alarms(self) -> i64:

@@ -15,7 +15,8 @@ class ClientConnection:
     """A client's connection.
 
     Attributes:
-        assembled_bytes: What is here of messages that are not whole.
+        assembled_bytes: What is here of messages that no queue has: bodies of which a part is still
+            to come, and transactions that are not committed.
         user: Who logged in, empty before.
         vhost: The vhost that it was opened for, empty before.
     """
@@ -60,8 +61,12 @@ class ClientConnection:
         """Hold publishes back while there are alarms, a sum of the `ALARM_` constants."""
 
     @abstractmethod
-    def shed_assembly(self, limit: i64) -> None:
-        """Refuse the largest message of which a part is here; all have more than `limit` bytes."""
+    def shed_assembly(self, limit: i64) -> bool:
+        """Refuse the largest part of these, with its channel; whether there was any.
+
+        Args:
+            limit: What is too much of them, in bytes; 0 where memory is short because of them.
+        """
 
     @abstractmethod
     def name(self) -> str:

@@ -159,6 +159,7 @@ def settings_from(config: ServerConfig) -> Settings:
     settings = Settings(config.node_name)
     settings.frame_max = config.frame_max
     settings.channel_max = config.channel_max
+    settings.tx_messages_max = config.channel_tx_message_max
     settings.heartbeat_s = config.heartbeat
     settings.connections_max = config.connection_max
     settings.handshake_timeout_ms = config.handshake_timeout

@@ -662,7 +662,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
     def transact(self, record: Transacted) -> None:
         """Keep a message for the transaction's commit."""
         assert self.transaction is not None
-        self.transaction.published.append(record)
+        self.transaction.publish(record)
 
     def connection_name(self) -> str:
         """Both ends of the connection."""

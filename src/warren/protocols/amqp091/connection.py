@@ -37,6 +37,7 @@ from warren.protocols.amqp091.publishing import (
     still_owed,
 )
 from warren.protocols.amqp091.refusals import amqp_error
+from warren.protocols.amqp091.shedding import Shedding, shed_largest
 from warren.protocols.broker import (
     ALARM_DISK,
     ALARM_MEMORY,
@@ -128,7 +129,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         agreement: What was agreed with the client.
         place: Where the client reached this node.
         handle: The way to its vhost, once it is open.
-        assembled_bytes: What is here of messages that are not whole.
+        assembled_bytes: What is here of messages that no queue has; see `shedding`.
     """
 
     def __init__(
@@ -194,7 +195,11 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         """What the client said that is being verified."""
         self.waited = False
         self.turned_away = False
-        self._assembly_max: i64 = max(ASSEMBLY_BYTES_MAX, broker.settings.max_message_bytes)
+        self._assembly_max: i64 = max(
+            ASSEMBLY_BYTES_MAX, broker.settings.max_message_bytes, broker.assembly_bytes_max // 8
+        )
+        self._sheds: bool = False
+        """Whether `shed` is to come."""
         self._cut_off: dict[int, i64] | None = None
         """By channels that were closed within a message, what their clients still send of it."""
         self._heartbeats: Heartbeats = Heartbeats(self._began_ms)
@@ -508,18 +513,34 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
             elif broker.assembled_bytes > broker.assembly_bytes_max:
                 broker.shed_assembly()
 
-    def shed_assembly(self, limit: i64) -> None:
-        """Refuse the largest message of which a part is here; more than `limit` bytes are."""
-        worst: Channel | None = None
-        size: i64 = 0
-        for channel in list(self.channels.values()):
-            assembly = channel.publishing.assembly
-            if assembly is not None and assembly.body_bytes > size:
-                worst = channel
-                size = assembly.body_bytes
-        if worst is not None:
-            text = f"messages that are not whole have more than {limit} bytes; publish again later"
-            worst.fail(ChannelException(311, text, 60, 40))
+    def transacting(self, size: i64) -> None:
+        """So many bytes more wait for commits; negative when they do not any more.
+
+        What is too much is closed a moment later, behind the publish that it came with.
+        """
+        broker = self.broker
+        self.assembled_bytes += size
+        broker.assembled_bytes += size
+        much = self.assembled_bytes > self._assembly_max
+        much = much or broker.assembled_bytes > broker.assembly_bytes_max
+        if size > 0 and much and not self._sheds:
+            self._sheds = True
+            broker.go_on_later(Shedding(self))
+
+    def shed(self) -> None:
+        """Close channels until neither this connection nor the node has too much of these."""
+        self._sheds = False
+        broker = self.broker
+        while self.assembled_bytes > self._assembly_max:
+            if not self.shed_assembly(self._assembly_max):
+                break
+        while broker.assembled_bytes > broker.assembly_bytes_max:
+            if not broker.shed_assembly():
+                break
+
+    def shed_assembly(self, limit: i64) -> bool:
+        """Close the channel that has most of them; see `shed_largest`."""
+        return shed_largest(list(self.channels.values()), limit)
 
     def send(self, channel: i64, method: spec.Method) -> None:
         """Queue a method frame."""

@@ -102,7 +102,11 @@ class PublishOwner(Publisher):
 
     @abstractmethod
     def transact(self, record: Transacted) -> None:
-        """Keep a message for the transaction's commit."""
+        """Keep messages for the transaction's commit.
+
+        Raises:
+            ChannelException: 406, these are too many.
+        """
 
     @abstractmethod
     def assembling(self, size: i64) -> None:

@@ -20,6 +20,7 @@ from mypy_extensions import i64
 from warren.headed_list import HeadedList
 from warren.ports import Work
 from warren.protocols.amqp091.publishing import Transacted
+from warren.protocols.amqp091.shedding import weight_of, weight_of_answer
 from warren.protocols.amqp091.unsettled import TagRun, runs_of
 from warren.queues.fan_out import is_wide
 from warren.queues.fifo.effects import Reply
@@ -84,10 +85,18 @@ class Answer:
 
 @final
 class Transaction(Publisher):
-    """What a transactional channel did since its last commit."""
+    """What a transactional channel did since its last commit.
+
+    Attributes:
+        published: Messages that wait for the next one.
+        bytes: What they take, and the answers that wait with them.
+    """
 
     def __init__(self, channel: Channel) -> None:
         self.published: deque[Transacted] = deque()
+        self.bytes: i64 = 0
+        self._count: i64 = 0
+        """Messages in `published`."""
         self._answers: deque[Answer] = deque()
         self._owners: dict[tuple[int, int], None] = {}
         """The consumers whose deliveries were answered, by their queues' identities and their ids;
@@ -120,9 +129,24 @@ class Transaction(Publisher):
         self._kept: list[tuple[Queue, int]] | None = None
         """Consumers that are let go of when the commit is through, as the client has gone."""
 
+    def publish(self, record: Transacted) -> None:
+        """Keep messages for the commit.
+
+        Raises:
+            ChannelException: 406, these are too many.
+        """
+        most: i64 = self._channel.connection.broker.settings.tx_messages_max
+        if 0 <= most < self._count + record.count:
+            text = f"transaction has reached the maximum of {most} uncommitted publishes"
+            raise ChannelException(406, text, 60, 40)
+        self._count += record.count
+        self.published.append(record)
+        self._grow(weight_of(record))
+
     def ack(self, taken: list[list[Piece]], runs: list[TagRun]) -> None:
         """Keep acks for the commit."""
         self._note_owners(runs)
+        self._grow(weight_of_answer(runs))
         self._answers.append(Answer(taken, runs, True, False, False))
 
     def reject(
@@ -130,14 +154,12 @@ class Transaction(Publisher):
     ) -> None:
         """Keep a nack or reject for the commit."""
         self._note_owners(runs)
+        self._grow(weight_of_answer(runs))
         self._answers.append(Answer(taken, runs, False, requeue, failed))
 
     def published_count(self) -> i64:
         """Messages that wait for the commit."""
-        count: i64 = 0
-        for run in self.published:
-            count += run.count
-        return count
+        return self._count
 
     def answered_count(self) -> i64:
         """Deliveries whose answers wait for it."""
@@ -146,6 +168,18 @@ class Transaction(Publisher):
             for run in answer.runs:
                 count += run.count
         return count
+
+    def _grow(self, size: i64) -> None:
+        self.bytes += size
+        self._channel.connection.transacting(size)
+
+    def _forget(self) -> None:
+        """Nothing waits for a commit that is still to come."""
+        size = self.bytes
+        self.bytes = 0
+        self._count = 0
+        if size > 0:
+            self._channel.connection.transacting(-size)
 
     def is_empty(self) -> bool:
         """Whether no deliveries were answered since the last commit or rollback."""
@@ -179,6 +213,7 @@ class Transaction(Publisher):
         self._left = self._answers
         self.published = deque()
         self._answers = deque()
+        self._forget()
         self._undoing = undoing
         self._pending = pending
         self._refused = False
@@ -325,6 +360,7 @@ class Transaction(Publisher):
 
     def end(self) -> None:
         """The client is gone, and `keep` was called: what it did not commit is let go of."""
+        self._forget()
         committing = self._kept is not None
         ending = Ending(
             [self.published] if committing else [self._publishing, self.published],
