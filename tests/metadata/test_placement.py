@@ -152,6 +152,25 @@ def test_members_are_in_as_many_zones_as_may_be() -> None:
     assert choose(FIVE, "a", running=["a", "b", "c"], labels=zones)[1] == ["a", "b", "c"]
 
 
+def test_a_host_of_its_own_comes_before_a_node_that_runs_and_that_before_a_zone() -> None:
+    """A member that is down comes back; one beside another goes with it."""
+    hosts = "a=h1/x b=h1/y c=h2/x d=h3/z"
+    fewer = hosts[: -len(" d=h3/z")]
+    assert choose(["a", "b", "c"], "a", 2, running=["a", "b"], labels=fewer)[1] == ["a", "c"]
+    running = ["a", "b", "c"]
+    assert choose(["a", "b", "c", "d"], "a", 2, running=running, labels=hosts)[1] == ["a", "c"]
+    assert choose(["a", "b", "c", "d"], "a", size=2, labels=hosts)[1] == ["a", "d"]
+
+
+def test_the_best_nodes_share_no_host_and_then_few_zones() -> None:
+    spread = Spread(labelled(FIVE, "a=h1/x b=h1/y c=h2/x d=h2/x e=h3/x"), ["a"])
+    assert spread.best(["b", "c", "d", "e"]) == ["c", "d", "e"], "b shares a host"
+    assert spread.best(["b"]) == ["b"] and spread.best([]) == []
+    spread.add("c")
+    assert spread.best(["b", "d", "e"]) == ["e"]
+    assert spread.best(["b", "d"]) == ["b"], "both share a host, and nobody is in its zone"
+
+
 def located(arguments: Table, default: str, policy: str = "") -> str:
     """Where the leader of a new queue `q` goes."""
     tables = VhostRecord("/")

@@ -62,5 +62,18 @@ def test_a_voter_that_goes_is_followed_by_one_that_learned() -> None:
     assert isinstance(client.declare("q2", kind="classic"), spec.QueueDeclareOk)
 
 
+def test_who_follows_a_voter_runs() -> None:
+    pair = large()
+    first, second = sorted(set(pair.stations) - voters(pair.a))
+    gone = pair.stations[sorted(voters(pair.a) - {leader(pair)})[-1]]
+    pair.stations[first].kill()
+    here = pair.stations[leader(pair)]
+    pair.until(lambda: first not in here.node.cluster.running())
+    gone.kill()
+    here.node.store.submit(RemoveNode(gone.name, True), None)
+    pair.until(lambda: gone.name not in voters(here) and len(voters(here)) == TABLES_VOTERS_MAX)
+    assert second in voters(here) and first not in voters(here)
+
+
 def leader(pair: Pair) -> str:
     return next(each.name for each in alive(pair) if each.node.store.member().raft.is_leader)

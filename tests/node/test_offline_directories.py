@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.node.pair import Client, Pair, Station
+from tests.queues.test_scattered import tangled
 from warren.config.identity import Identity
 from warren.offline.directory import open_directory
-from warren.offline.states import MessageRun, in_doubt, without
+from warren.offline.states import MessageRun, in_doubt, live_runs, pairs, without
 from warren.offline.view import DiskView
 from warren.wire.amqp091 import spec
+from warren.wire.amqp091.table import Table
 
 
 def store(station: Station, folder: Path) -> Path:
@@ -140,6 +142,40 @@ def test_numbers_are_taken_out(
 ) -> None:
     found = without([run(*pair) for pair in runs], taken)
     assert [(each.first, each.last) for each in found] == left
+
+
+def test_what_is_on_its_way_back_is_ready() -> None:
+    """A state may be between the parts in which what a consumer had returns."""
+    fifo = tangled("quorum", 2_000).fifo
+    runs = live_runs(fifo)
+    coming = [each for each in runs if each.reason == "on its way back"]
+    assert sum(each.last - each.first + 1 for each in coming) == fifo.coming.count > 0
+    assert {each.state for each in coming} == {"ready"}
+    assert pairs(runs) == fifo.live()
+
+
+def test_ways_by_which_failed_messages_leave(tmp_path: Path) -> None:
+    """One that failed too often without dead letters is dropped, however it failed."""
+    pair = Pair(alone=True)
+    more: Table = {"x-queue-type": "quorum", "x-delivery-limit": 0}
+    for name in ("returned", "lost"):
+        client = pair.a.client()
+        client.call(spec.QueueDeclare(0, name, False, True, False, False, False, more))
+        client.publish_confirmed(name, 2)
+        got = client.get(name)
+        assert got is not None
+        if name == "returned":
+            client.send(spec.BasicReject(got.tag, True))
+        else:
+            client.vanish()
+        pair.until(lambda name=name: pair.a.queue(name).counts().held == 0)
+        assert pair.a.queue(name).ready_count() == 1
+    found = {}
+    with open_directory(store(pair.a, tmp_path)) as directory:
+        for queue in directory.queues:
+            found[queue.name] = spread(queue.runs(gone=True))
+    way = {0: ("dropped", "delivery_limit"), 1: ("ready", "")}
+    assert found == {"returned": way, "lost": way}
 
 
 def test_doubts() -> None:
