@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import engine
 
 import warren
 from tests.support.broker import Broker, free_port
-from tests.support.examples import UNCOMPILED, USUAL
+from tests.support.examples import UNCOMPILED, USUAL, is_long
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES_KEY = "warren/rules"
@@ -34,6 +35,12 @@ settings.register_profile(
     "long", deadline=None, print_blob=True, derandomize=False, database=None, max_examples=1_000
 )
 settings.load_profile(os.environ.get("WARREN_HYPOTHESIS", "default"))
+
+SHRINK_SECONDS = 20
+if not is_long():
+    # What fails is made small for so long: of a state machine that is slow it is five minutes else,
+    # in which nobody hears that anything is wrong.
+    engine.MAX_SHRINKING_SECONDS = SHRINK_SECONDS
 
 
 # --- brokers ------------------------------------------------------------------------------------

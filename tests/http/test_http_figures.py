@@ -400,6 +400,9 @@ def test_a_filtered_page_in_an_order_tells_how_many_there_are(peer: Peer, channe
         ("/connections", "127.0.0.1", ("", "name", "channels", "recv_oct_details.rate"), None),
         ("/channels", "(1)", ("", "name", "number", "user"), None),
         ("/vhosts", "nothing", ("", "name", "messages"), 0),
+        ("/users", "h.m", ("", "name", "tags"), 2),
+        ("/nodes", "nothing", ("", "name"), 0),
+        ("/feature-flags", "policy", ("", "name", "state"), 2),
     ):
         every = shown(peer, path)
         for sort in sorts:
