@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warren.ports import Job
-from warren.server.memory import PAUSE_TICKS_MAX, FreedMemory, trim
+from warren.server.memory import GROWN_BYTES, IDLE_TICKS, PAUSE_TICKS_MAX, FreedMemory, trim
 
 LIMIT = 1_000_000
 
@@ -31,8 +31,16 @@ class World:
         self.used = 0
         self.freed = 0
         self.times = 0
+        self.load = 1.0
+        self._worked = 0.0
         self.executor = AtOnce()
-        self.memory = FreedMemory(lambda: limit, self.executor, lambda: self.used, self._give_back)
+        self.memory = FreedMemory(
+            lambda: limit,
+            self.executor,
+            lambda: self.used,
+            self._give_back,
+            lambda: self._worked,
+        )
 
     def _give_back(self) -> None:
         self.times += 1
@@ -43,6 +51,7 @@ class World:
         """How often memory was given back in so many seconds."""
         before = self.times
         for _ in range(count):
+            self._worked += self.load
             self.memory.tick(self.used)
             self.executor.go_on()
         return self.times - before
@@ -55,6 +64,27 @@ def test_nothing_is_done_while_there_is_enough() -> None:
     world = World(0)
     world.used = LIMIT * 100
     assert world.ticks(100) == 0
+
+
+def test_an_idle_process_gives_back_what_it_has_grown_by() -> None:
+    world = World(1 << 40)
+    world.used, world.freed = 3 * GROWN_BYTES, GROWN_BYTES
+    assert world.ticks(IDLE_TICKS * 3) == 0, "it has work to do"
+    world.load = 0.01
+    assert world.ticks(IDLE_TICKS - 1) == 0
+    assert world.ticks(1) == 1 and world.used == 2 * GROWN_BYTES
+    assert world.ticks(IDLE_TICKS * 10) == 0, "nothing was freed since"
+    world.used += GROWN_BYTES
+    world.load = 1.0
+    assert world.ticks(1) == 0
+    world.load = 0.01
+    assert world.ticks(IDLE_TICKS) == 1
+
+
+def test_an_idle_process_gives_back_where_memory_has_no_limit() -> None:
+    world = World(0)
+    world.used, world.load = GROWN_BYTES, 0.0
+    assert world.ticks(IDLE_TICKS) == 1
 
 
 def test_what_was_freed_goes_back_at_once() -> None:
