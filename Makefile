@@ -121,7 +121,7 @@ fuzz:
 			--nodes $(or $(NODES),1) $(if $(SEED),--seed $(SEED)) || exit 1; done
 
 sim:
-	@tools/prepare build
+	@tools/prepare pieces
 	.venv/bin/python -m sim --seeds $(or $(SEEDS),1000)
 	.venv/bin/python -m sim --cluster --operations 500 --seeds $(or $(SEEDS),1000)
 
