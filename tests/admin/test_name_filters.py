@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from warren.admin.service.name_filters import as_python_filter, name_filter
+from warren.admin.service.name_filters import name_filter
+from warren.metadata.pattern_signs import with_python_flags
 from warren.metadata.patterns import PatternError
 
 
@@ -28,7 +29,7 @@ from warren.metadata.patterns import PatternError
     ],
 )
 def test_flags_become_those_of_groups(text: str, python: str) -> None:
-    assert as_python_filter(text) == python
+    assert with_python_flags(text) == python
 
 
 @pytest.mark.parametrize("text", ["a)|(b", "[a", "(?#a", "(a", "a(?i", "*", "(?i)" * 60, "(" * 60])
@@ -42,7 +43,7 @@ def test_what_is_no_expression_fits_no_name(text: str) -> None:
 def test_an_expression_of_any_length_takes_time_by_its_length(piece: str) -> None:
     """What comes of one is at most some times as long, whoever makes it up."""
     try:
-        found = as_python_filter(piece * 10_000)
+        found = with_python_flags(piece * 10_000)
     except PatternError:
         return
     assert len(found) <= 2 * len(piece) * 10_000

@@ -182,3 +182,12 @@ def test_definitions_of_a_vhost_are_for_administrators(world: Peer) -> None:
     assert there(world) == before
     assert ask(world, "POST", "definitions/{}", body) in (200, 204)
     assert there(world) != before
+
+
+@pytest.mark.parametrize("node", [{}, [], 1, None, {"name": "x"}])
+@pytest.mark.parametrize("way", ["POST add", "DELETE delete"])
+def test_a_member_that_is_named_by_no_text_is_refused(world: Peer, way: str, node: Any) -> None:
+    method, _, word = way.partition(" ")
+    path = f"queues/quorum/{{}}/q/replicas/{word}"
+    status, content = answer(world, method, path, {"node": node})
+    assert (status, "Node is not a cluster member" in str(content)) == (400, True), content

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warren.errors import Refusal
+from warren.metadata import commands
+from warren.metadata.access_checks import check_set_permissions
+from warren.metadata.machine import MetadataMachine
+from warren.metadata.passwords import SHA256
 from warren.metadata.pattern_steps import STEPS_MAX, MatchedName
 from warren.metadata.patterns import REMEMBERED_MAX, WORK, Pattern, PatternError, new_pattern
+from warren.metadata.permissions import Authority
 
 LETTERS = "ab.1_ \nA"
 
@@ -135,6 +141,37 @@ def test_sets_name_classes_of_characters(text: str, found: list[str], missed: li
         assert pattern.found_in(name) and pattern.followed_in(name), name
     for name in missed:
         assert not pattern.found_in(name) and not pattern.followed_in(name), name
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "missed"),
+    [
+        ("^keda(?i)-x$", ["keda-x", "keda-X"], ["KEDA-x", "Keda-X"]),
+        ("^(a(?i)b)c$", ["abc", "aBc"], ["Abc", "abC"]),
+        ("^(a(?i)b|c)$", ["ab", "aB", "c", "C"], ["Ab", "d"]),
+        ("(?i)^a(?-i)b", ["Ab", "ab"], ["aB", "AB"]),
+        ("^a(?s).b", ["a\nb", "axb"], ["ab"]),
+        (r"^\Qa.b\E(?i)c", ["a.bc", "a.bC"], ["axbc", "A.bc"]),
+        ("^(?<tenant>t[0-9])[.]", ["t1."], ["t."]),
+        ("^[[:alpha:]]+(?i)x$", ["ax", "aX"], ["1x"]),
+        # Too many ways to be tried.
+        ("^(a+)+(?i)b+$", ["aab", "aaB"], ["Ab", "a" * 200 + "c"]),
+    ],
+)
+def test_flags_count_from_where_they_stand(text: str, found: list[str], missed: list[str]) -> None:
+    """As with RabbitMQ, whose definitions have such patterns of policies and permissions."""
+    pattern = new_pattern(text)
+    assert [name for name in [*found, *missed] if pattern.found_in(name)] == found
+    machine = MetadataMachine()
+    machine.apply(1, commands.DeclareVhost("/"))
+    machine.apply(2, commands.SetUser("u", b"", SHA256, [], False))
+    machine.apply(3, check_set_permissions(machine, "u", "/", text, "", ""))
+    authority = Authority(machine)
+    for name in found:
+        authority.check_resource("u", "/", "configure", "queue", name)
+    for name in missed:
+        with pytest.raises(Refusal):
+            authority.check_resource("u", "/", "configure", "queue", name)
 
 
 @pytest.mark.parametrize("text", ["[[:letter:]]", "[[:^alpha:]]", "[[::]]", "[a[:b:]"])

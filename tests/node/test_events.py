@@ -15,6 +15,7 @@ from warren.metadata.commands import (
     SetUser,
     SetVhost,
 )
+from warren.protocols.broker import Settings
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.table import Table
 
@@ -129,6 +130,26 @@ def test_users_rights_vhosts_policies_and_alarms_are_told_of() -> None:
         "definition": {"max-length": 5}, **BROKER,
     }  # fmt: skip
     assert found["alarm.set"] == {"source": "disk", "node": "a"} == found["alarm.cleared"]
+
+
+@pytest.mark.parametrize("node_type", ["", "quorum"])
+def test_a_new_vhost_says_of_which_type_its_queues_are(node_type: str) -> None:
+    """Its own, or else the one that is configured."""
+
+    def configure(settings: Settings) -> None:
+        settings.default_queue_type = node_type
+
+    pair = Pair(alone=True, configure=configure)
+    watcher = watched(pair)
+    for name, properties in (("own", {"default_queue_type": "classic"}), ("other", {})):
+        pair.a.node.store.submit(SetVhost(name, True, dict(properties)), None)
+    pair.settle()
+    types = {
+        headers["name"]: headers["default_queue_type"]
+        for key, headers in told(watcher)
+        if key == "vhost.created"
+    }
+    assert types == {"own": "classic", "other": node_type or "classic"}
 
 
 def test_a_user_that_is_set_anew_has_another_password() -> None:

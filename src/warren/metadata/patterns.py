@@ -19,6 +19,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.metadata.pattern_signs import PatternError as PatternError
+from warren.metadata.pattern_signs import with_python_flags
 from warren.metadata.pattern_steps import (
     NAME_LENGTH,
     STEPS_MAX,
@@ -50,8 +52,23 @@ PROBE_LENGTH: Final = 128
 """How long those names are; hardly any name is longer."""
 
 
-class PatternError(ValueError):
-    """What is no regular expression, or one that could not be matched in bounded time."""
+def _compiled(text: str) -> tuple[str, re.Pattern[str]]:
+    """A pattern as Python reads it, and the same compiled.
+
+    What Python reads as it stands keeps its meaning. What it refuses may be RabbitMQ's, such as
+    `keda(?i)-1`.
+
+    Raises:
+        PatternError, re.error: It is neither.
+    """
+    try:
+        return text, re.compile(text)
+    except re.error as error:
+        try:
+            text = with_python_flags(text)
+            return text, re.compile(text)
+        except (PatternError, re.error):
+            raise error from None
 
 
 @final
@@ -96,8 +113,8 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         try:
-            text = as_python(text)
-            self._tried: re.Pattern[str] | None = re.compile(text)
+            text, compiled = _compiled(as_python(text))
+            self._tried: re.Pattern[str] | None = compiled
             tree = parser.parse(text)
             flags: int = tree.state.flags
             whole = translated(tree, flags, 0)

@@ -400,7 +400,9 @@ class NodeEvents(Work):
             "name": name,
             "description": tables.description,
             "tags": _texts(tables.tags),
-            "default_queue_type": tables.default_queue_type or DEFAULT.name,
+            "default_queue_type": tables.default_queue_type
+            or self._loop.settings.default_queue_type
+            or DEFAULT.name,
             "protected_from_deletion": tables.protected,
             "tracing": self._messages.traced(name),
             ACTING_USER: user,
