@@ -111,6 +111,60 @@ def test_the_cookie_of_a_session_stays_on_tls(secure: Secure) -> None:
         connection.close()
 
 
+def headers_of(answer: http.client.HTTPResponse) -> tuple[str | None, str | None]:
+    answer.read()
+    names = ("strict-transport-security", "content-security-policy")
+    return answer.headers[names[0]], answer.headers[names[1]]
+
+
+def test_browsers_are_told_to_stay_on_tls(secure: Secure) -> None:
+    """Also by refusals and by pages; metrics are for no browser."""
+    connection = http.client.HTTPSConnection(
+        HOST, secure.api, context=secure.context(), timeout=patient(30)
+    )
+    try:
+        for path in ("/api/overview", "/login", "/nowhere"):
+            connection.request("GET", path)
+            strict, content = headers_of(connection.getresponse())
+            assert strict == "max-age=31536000"
+            assert content is None or "'self'" in content
+    finally:
+        connection.close()
+
+
+def test_operators_say_what_browsers_may(certificates: Path, tmp_path: Path) -> None:
+    """In the words of RabbitMQ's file; without TLS nothing is said of it."""
+    plain, encrypted = free_port(), free_port()
+    broker = Broker(free_port(), tmp_path / "data")
+    broker.management = str(plain)
+    settings = {
+        "management.ssl.port": encrypted,
+        "management.ssl.certfile": certificates / "server.pem",
+        "management.ssl.keyfile": certificates / "server.key",
+        "management.hsts.policy": "max-age=600; includeSubDomains",
+        "management.csp.policy": "default-src 'none'",
+    }
+    broker.options = words_of(settings)
+    broker.start()
+    context = ssl.create_default_context(cafile=str(certificates / "ca.pem"))
+    context.check_hostname = False
+    try:
+        for connection, strict in (
+            (http.client.HTTPConnection(HOST, plain, timeout=patient(30)), None),
+            (
+                http.client.HTTPSConnection(HOST, encrypted, context=context, timeout=patient(30)),
+                "max-age=600; includeSubDomains",
+            ),
+        ):
+            for path in ("/api/overview", "/login"):
+                connection.request("GET", path)
+                found = headers_of(connection.getresponse())
+                assert found == (strict, "default-src 'none'")
+            connection.close()
+    finally:
+        broker.stop()
+
+
 def test_certificates_that_expire_soon_are_named(secure: Secure) -> None:
     """Over HTTP and by RabbitMQ's command; those of tests are good for two days."""
     check = "/api/health/checks/certificate-expiration"

@@ -22,6 +22,7 @@ from warren.config.values import (
     one_of,
     parse_duration,
     parse_frame_max,
+    parse_header,
     parse_label,
     parse_level,
     parse_limit,
@@ -172,6 +173,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
             next and from a change of the cluster.
         management_port: The HTTP API's; 0 for none, -1 for the usual one if it is free.
         management_host: The address that it listens on; None for that of the other listeners.
+        management_csp_policy, management_hsts_policy: Headers of its answers; empty for the usual
+            ones.
         management_ssl_port: The same over TLS; 0 for none. With it alone, the other is not there.
         management_ssl_host: As `management_host`.
         management_ssl_backlog: Connections there that the kernel keeps until they are accepted.
@@ -276,6 +279,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     reconciliation_trigger_interval: int = 10_000
     management_port: int = -1
     management_host: str | None = None
+    management_csp_policy: str = ""
+    management_hsts_policy: str = ""
     management_ssl_port: int = 0
     management_ssl_host: str | None = None
     management_ssl_backlog: int = 256
@@ -422,6 +427,11 @@ SETTINGS: Final = (
     Setting("management.tcp.ip", "management_host", parse_host,
             "address of the HTTP API (default: that of the listeners for clients)"),
     Setting("management.listener.ip", "management_host", parse_host, "the same"),
+    Setting("management.csp.policy", "management_csp_policy", parse_header,
+            "content security policy of all answers of the HTTP API, in the place of its own"),
+    Setting("management.hsts.policy", "management_hsts_policy", parse_header,
+            "strict transport security of its answers over TLS (default: max-age=31536000 where it "
+            "is over TLS only; max-age=0 ends that in browsers)"),
     Setting("prometheus.tcp.port", "prometheus_port", parse_management_port,
             "port of metrics for Prometheus, instead of 15692; none: no metrics"),
     Setting("prometheus.tcp.ip", "prometheus_host", parse_host,

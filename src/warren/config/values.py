@@ -35,6 +35,8 @@ UNITS: Final = {
     "p": 10**15, "pi": 2**50, "pib": 2**50, "pb": 10**15,
 }  # fmt: skip
 
+HEADER_MAX: Final = 4_096
+
 
 def whole(low: int, high: int, unit: str) -> Callable[[str], int]:
     """A parser of whole numbers from `low` to `high`."""
@@ -131,6 +133,12 @@ def parse_word(text: str) -> str:
         raise NotAllowed("UTF-8") from None
     if not 0 < octets <= 255:
         raise NotAllowed("a text of 1 to 255 bytes")
+    return text
+
+
+def parse_header(text: str) -> str:
+    if not (0 < len(text) <= HEADER_MAX and text.isascii() and text.isprintable()):
+        raise NotAllowed(f"the value of a header of HTTP: 1 to {HEADER_MAX} characters of ASCII")
     return text
 
 

@@ -24,6 +24,7 @@ from warren.server.settings import (
     prometheus_address,
     prometheus_plain,
     prometheus_tls,
+    transport_policy,
 )
 from warren.server.socket_options import client_sockets, web_sockets
 from warren.server.tls_listener import TlsListener
@@ -150,15 +151,19 @@ class Listeners:
             ConfigError: An address that the configuration names cannot be listened on, or a
                 certificate or key cannot be used.
         """
+        config = self._config
         connections_max = self._http_connections_max
 
         def load() -> Callable[[], HttpListener]:
             from warren.admin.http.application import Application
             from warren.admin.http.listener import HttpListener
+            from warren.admin.http.policy_headers import PolicyHeaders
 
-            return lambda: HttpListener(Application(service), connections_max)
+            content, transport = config.management_csp_policy, transport_policy(config)
+            return lambda: HttpListener(
+                PolicyHeaders(Application(service), content, transport), connections_max
+            )
 
-        config = self._config
         encrypted = management_tls(config)
         if encrypted is not None:
             await self._listen_over_tls(load, encrypted, config.management_ssl_backlog)

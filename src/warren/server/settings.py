@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from warren.config.client_tls import ClientTls
 from warren.config.config import (
@@ -30,6 +30,9 @@ READ_CACHE_BYTES = (8 * MEBIBYTE, 128 * MEBIBYTE)
 """The same for bodies that were read back; more would mostly be one more copy of the page cache."""
 
 
+STRICT_TRANSPORT: Final = "max-age=31536000"
+
+
 def bind_host(config: ServerConfig) -> str:
     """The address that all listeners for clients have in common; empty for every interface."""
     hosts = {host for host, _ in (*config.listeners, *config.tls_listeners)}
@@ -54,6 +57,16 @@ def management_plain(config: ServerConfig) -> bool:
     return config.management_port > 0 or (
         config.management_port < 0 and not config.management_ssl_port
     )
+
+
+def transport_policy(config: ServerConfig) -> str:
+    """What answers of the HTTP API over TLS say of strict transport security.
+
+    Browsers mind it for all ports of a host, so that it is said by itself only where the API has no
+    port without TLS.
+    """
+    usual = "" if management_plain(config) else STRICT_TRANSPORT
+    return config.management_hsts_policy or usual
 
 
 def prometheus_plain(config: ServerConfig) -> bool:
