@@ -250,6 +250,21 @@ POLICY_STEPS_MAX: Final = 262_144
 #: Bytes of a vhost's description: it stands in each snapshot of the tables.
 DESCRIPTION_BYTES_MAX: Final = 4_096
 
+# --- definitions --------------------------------------------------------------------------------
+
+#: What arguments of one queue, exchange or binding, or the definition of one policy, may take in
+#: memory, in bytes, on each node of the cluster: some hundred short ones take a fifth of it.
+DEFINITION_BYTES_MAX: Final = 131_072
+
+#: The same while a node is short of memory: what consumers declare that come to drain queues fits.
+DEFINITION_BYTES_SHORT: Final = 4_096
+
+#: All definitions may take so large a part of the memory limit, and at least so many bytes, where
+#: the configuration does not say; without a limit, some hundreds of thousands of queues.
+METADATA_SHARE: Final = 2
+METADATA_BYTES_MIN: Final = 67_108_864
+METADATA_BYTES_UNLIMITED: Final = 2_147_483_648
+
 # --- exchanges ----------------------------------------------------------------------------------
 
 BINDINGS_AT_ONCE_MAX: Final = 1_024

@@ -29,6 +29,7 @@ from warren.metadata.rows import (
     queue_row,
 )
 from warren.metadata.tables import MemberRecord
+from warren.metadata.weights import weight_of_binding, weight_of_exchange, weight_of_queue
 from warren.routing.exchange_types import (
     DELAYED_MESSAGE,
     OLDEST_TYPES,
@@ -181,6 +182,9 @@ def check_invariants(machine: MetadataMachine, going: str = "") -> None:
             assert row.recent_bytes == sum(len(record) for _, record in row.recent)
             binding_rows = list(map(binding_row, row.bound.values()))
             assert b"".join(row.binding_rows.joined()) == b"".join(binding_rows)
+        weight = sum(map(weight_of_exchange, tables.exchanges.values()))
+        weight += sum(map(weight_of_queue, tables.queues.values()))
+        assert tables.weight == weight + sum(map(weight_of_binding, bound))
         for queue in tables.queues.values():
             if queue.members:
                 assert queue.type.replicated

@@ -103,6 +103,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         heartbeat: Seconds, proposed to clients; 0 proposes none.
         frame_max: Whole frame, proposed to clients.
         channel_max: Most channels of a connection, proposed to clients; 0 for no limit.
+        metadata_max_bytes: What all definitions may take in memory; 0 for half of the memory limit.
         channel_tx_message_max: Messages that may wait for a commit; -1 for any number.
         connection_max: Connections of clients at a time; -1 for any number.
         handshake_timeout: Milliseconds from the connect to `connection.open`.
@@ -202,6 +203,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     frame_max: int = FRAME_BYTES_MAX
     channel_max: int = CHANNELS_MAX
     channel_tx_message_max: int = 10_000
+    metadata_max_bytes: int = 0
     connection_max: int = -1
     handshake_timeout: int = 10_000
     max_message_size: int = MESSAGE_BYTES_MAX
@@ -456,6 +458,9 @@ SETTINGS: Final = (
     Setting("cluster_formation.target_cluster_size_hint", "target_size",
             at_least(1, 255, "nodes"),
             "nodes that load_definitions waits for, so that quorum queues get members on them"),
+    Setting("cluster.metadata_max_bytes", "metadata_max_bytes", size(0, BYTES_MAX),
+            "memory that definitions of queues, bindings, policies and so on may take; more are "
+            "refused; 0: half of the memory limit, at least 64MiB"),
     Setting("cluster.secret", "cluster_secret", parse_secret,
             "the same word on all nodes of a cluster"),
     Setting("cluster.ssl.cacertfile", "cluster_ssl_cacertfile", parse_word,

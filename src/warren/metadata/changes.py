@@ -19,6 +19,7 @@ from warren.metadata.tables import (
     QueueRecord,
     VhostRecord,
 )
+from warren.metadata.weights import weight_of_binding, weight_of_exchange, weight_of_queue
 from warren.routing.bindings import Binding
 from warren.routing.exchange_types import DELAYED_MESSAGE, RECENT_HISTORY, STORE_PREFIX
 from warren.sharded_dict import ShardedDict
@@ -46,6 +47,7 @@ def binding_key(
 
 def add_exchange(tables: VhostRecord, exchange: ExchangeRecord) -> None:
     """Enter a new exchange, whose name is free, in a vhost."""
+    tables.weight += weight_of_exchange(exchange)
     tables.exchange_rows.put(exchange, exchange_row(exchange))
     tables.exchanges[exchange.name] = exchange
     if exchange.kind == RECENT_HISTORY:
@@ -62,6 +64,7 @@ def add_exchange(tables: VhostRecord, exchange: ExchangeRecord) -> None:
 
 def add_queue(tables: VhostRecord, queue: QueueRecord) -> None:
     """Enter a new queue, whose name is free, in a vhost."""
+    tables.weight += weight_of_queue(queue)
     tables.queue_rows.put(queue, queue_row(queue))
     tables.queues[queue.name] = queue
     if queue.type.delays:
@@ -82,6 +85,7 @@ def add_binding(
     tables: VhostRecord, source: ExchangeRecord, key: BindingKey, binding: Binding
 ) -> None:
     """Enter a new binding in a vhost; both of its ends exist."""
+    tables.weight += weight_of_binding(binding)
     source.binding_rows.put(binding, binding_row(binding))
     source.bound[key] = binding
     if binding.to_exchange:
@@ -110,6 +114,7 @@ def remove_queue(tables: VhostRecord, queue: QueueRecord, outcome: Outcome) -> N
     """
     del tables.queues[queue.name]
     tables.queue_rows.drop(queue)
+    tables.weight -= weight_of_queue(queue)
     if queue.type.delays:
         tables.stores -= 1
     else:
@@ -143,9 +148,11 @@ def remove_exchange(tables: VhostRecord, exchange: ExchangeRecord, outcome: Outc
             continue
         tables.keepers.pop(row.name, None)
         tables.exchange_rows.drop(row)
+        tables.weight -= weight_of_exchange(row)
         outcome.deleted_exchanges.append(row)
         for binding in row.bound.values():
             # The router drops them with the exchange, all at once.
+            tables.weight -= weight_of_binding(binding)
             forget_incoming(tables, binding)
             outcome.deleted_bindings.append((tables.name, binding))
         row.bound = {}
@@ -229,6 +236,7 @@ def take_exchange(
         for key in keys:
             binding = exchange.bound.pop(key)
             exchange.binding_rows.drop(binding)
+            tables.weight -= weight_of_binding(binding)
             tables.router.remove_binding(binding)
             forget_incoming(tables, binding)
             outcome.deleted_bindings.append((tables.name, binding))
@@ -269,6 +277,7 @@ def _drop_incoming(tables: VhostRecord, incoming: Iterable[Binding], outcome: Ou
         )
         del source.bound[key]
         source.binding_rows.drop(binding)
+        tables.weight -= weight_of_binding(binding)
         tables.router.remove_binding(binding)
         outcome.deleted_bindings.append((tables.name, binding))
         if source.auto_delete and not source.bound:

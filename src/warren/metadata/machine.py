@@ -104,6 +104,7 @@ from warren.metadata.tables import (
     VhostRecord,
 )
 from warren.metadata.vhosts import VhostRelease, VhostRemoval, declare_vhost, set_vhost
+from warren.metadata.weights import weight_of_binding
 from warren.queue_types import type_of
 from warren.routing.bindings import Binding
 from warren.routing.exchange_types import DELAYED_MESSAGE
@@ -450,6 +451,7 @@ class MetadataMachine:
         if binding is None:
             return
         source.binding_rows.drop(binding)
+        tables.weight -= weight_of_binding(binding)
         outcome.changed = True
         tables.router.remove_binding(binding)
         forget_incoming(tables, binding)

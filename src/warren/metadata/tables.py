@@ -12,6 +12,7 @@ from mypy_extensions import i64
 from warren.metadata.arguments import QUEUE_TYPE
 from warren.metadata.patterns import Pattern, PatternError
 from warren.metadata.rows import EncodedRows, Lot
+from warren.metadata.weights import weight_of_policy
 from warren.queue_types import TYPES, QueueType, type_of
 from warren.routing.alternates import ALTERNATE_EXCHANGE
 from warren.routing.bindings import Binding
@@ -249,6 +250,7 @@ class PolicyRecord:
         apply_to: What it is for, such as `quorum_queues`; see `policies.APPLY_TO`.
         priority: The highest one counts.
         definition: Settings by key, as in JSON.
+        weight: What it takes in memory.
     """
 
     def __init__(
@@ -259,6 +261,7 @@ class PolicyRecord:
         self.apply_to: str = apply_to
         self.priority: i64 = priority
         self.definition: dict[str, Any] = definition
+        self.weight: i64 = weight_of_policy(self)
         self._pattern: Pattern | None = None
         try:
             self._pattern = Pattern(pattern)
@@ -281,6 +284,7 @@ class VhostRecord:
 
     Attributes:
         stores: How many of the queues are what exchanges keep messages in that wait.
+        weight: What its exchanges, queues and bindings take in memory; see `weights`.
         keepers: Exchanges that keep recent messages.
         exchange_rows, queue_rows: As snapshots hold them, in the order in which they came.
         queues: By name, in an order that differs by node.
@@ -306,6 +310,7 @@ class VhostRecord:
         self.limits: dict[str, int] = {}
         self.going: bool = False
         self.stores: i64 = 0
+        self.weight: i64 = 0
         self.exchanges: dict[str, ExchangeRecord] = {}
         self.keepers: dict[str, ExchangeRecord] = {}
         self.exchange_rows: EncodedRows = EncodedRows()

@@ -577,6 +577,7 @@ class Node(Loop):
         self._ticked_ms = now
         self.weigh(memory_bytes)
         self._relief.tick(now, memory_bytes)
+        self.store.room.count_anew()
         paging = self.settings.paging_limit_bytes()
         if paging and self.pages is not None and not self._alarms.own & ALARM_DISK:
             self.pages.tick(memory_bytes - paging)

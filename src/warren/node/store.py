@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord, StorageError
+from warren.limits import METADATA_BYTES_MIN, METADATA_BYTES_UNLIMITED, METADATA_SHARE
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.log import Log
 from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
@@ -21,10 +22,12 @@ from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
 from warren.metadata.permissions import Authority
 from warren.metadata.reading import ROWS_AT_ONCE, Reading
+from warren.metadata.room import TablesRoom
 from warren.node import copies
 from warren.node.loop import Loop
 from warren.pending import PendingResult
 from warren.ports import Random, Work
+from warren.protocols.broker import ALARM_MEMORY, ELSEWHERE_SHIFT, Settings
 from warren.raft.members import Replica
 from warren.replication.hard_state import HardState
 from warren.replication.machine import Machine
@@ -52,6 +55,7 @@ class MetadataStore(Machine):
 
     Attributes:
         authority: Answers for users and permissions.
+        room: How much there may be in the tables.
         rows_at_once: Of tables that a leader sends so many rows are read in one turn.
     """
 
@@ -59,6 +63,7 @@ class MetadataStore(Machine):
         self, loop: Loop, log: Log, random: Random, metadata: MetadataMachine, cluster: Cluster
     ) -> None:
         self.authority: Authority = Authority(metadata)
+        self.room: TablesRoom = TablesRoom(metadata)
         self.rows_at_once: i64 = ROWS_AT_ONCE
         self._loop: Loop = loop
         self._log: Log = log
@@ -192,8 +197,11 @@ class MetadataStore(Machine):
             user: Who wants it, as events name them.
 
         Raises:
-            Refusal: `PRECONDITION_FAILED`, some text of it is not UTF-8.
+            Refusal: `PRECONDITION_FAILED`, some text of it is not UTF-8, or there is no room.
         """
+        loop = self._loop
+        low = loop.alarms() & (ALARM_MEMORY | ALARM_MEMORY << ELSEWHERE_SHIFT) != 0
+        self.room.check(command, metadata_bytes_max(loop.settings), low)
         payload = encoding.encode(command)
         self.member().submit(KIND_COMMAND, 0, b"", payload, Submitted(command, change, user))
         self._loop.appended(True)
@@ -404,6 +412,15 @@ class Unfinished:
     def __init__(self, origin: object | None, outcome: Outcome) -> None:
         self.origin: object | None = origin
         self.outcome: Outcome = outcome
+
+
+def metadata_bytes_max(settings: Settings) -> i64:
+    """How much memory all definitions may take, in bytes."""
+    if settings.metadata_bytes_max:
+        return settings.metadata_bytes_max
+    if not settings.memory_limit_bytes:
+        return METADATA_BYTES_UNLIMITED
+    return max(settings.memory_limit_bytes // METADATA_SHARE, METADATA_BYTES_MIN)
 
 
 def _tell(origin: object | None, outcome: Outcome) -> None:

@@ -62,6 +62,7 @@ class Settings:
         join: Whether an empty data directory waits to be taken into a cluster.
         frame_max: Largest frame offered to clients.
         channel_max: Most channels a connection may have.
+        metadata_bytes_max: What all definitions may take in memory; 0 for what fits the limit.
         tx_messages_max: Messages that may wait for the commit of one channel; -1 for any number.
         heartbeat_s: Heartbeat interval suggested to clients.
         connections_max: Connections of clients that may be there when one is opened; -1 for any.
@@ -119,6 +120,7 @@ class Settings:
         self.cluster_version_max: int = NEWEST
         self.frame_max: int = 131_072
         self.channel_max: int = 2_047
+        self.metadata_bytes_max: int = 0
         self.tx_messages_max: int = -1
         self.heartbeat_s: int = 60
         self.connections_max: int = -1
