@@ -80,6 +80,9 @@ READER_GROUPS: Final = 4
 CLASSIC_READERS: Final = 4
 """Durable classic queues have groups of readers, whose checkouts are in their logs."""
 
+PICKED_MESSAGES: Final = 4
+"""A message can be taken out of a queue by its number, from between others."""
+
 DIRECT_REPLIES: Final = 4
 """Direct replies reach channels of other nodes."""
 
@@ -105,6 +108,7 @@ FEATURES: Final = {
     "direct_replies": DIRECT_REPLIES,
     "reader_groups": READER_GROUPS,
     "classic_readers": CLASSIC_READERS,
+    "picked_messages": PICKED_MESSAGES,
 }
 """What each version after the oldest brings, by name."""
 

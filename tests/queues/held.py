@@ -57,6 +57,7 @@ ACTS: Acts = {
     "discard": (2, (WHO, FIRST, LAST, st.booleans())),
     "give_up": (3, (st.sampled_from(["settle", "return", "discard"]), st.integers(0, 8))),
     "get": (2, (SESSION, TIMEOUTS)),
+    "pick": (2, (SESSION, TIMEOUTS, st.integers(0, 9))),
     "purge": (1, ()),
     "several": (
         3,
@@ -351,6 +352,26 @@ class Held(RuleBasedStateMachine):
                 commands.get(out, who)
 
         return Step(write, lambda: self.model.get(consumer), asks=True)
+
+    def pick(self, session: int, timeout_ms: int, at: int) -> None:
+        """One message for a channel that polls, wherever it lies; or one that is not ready."""
+        if not self.whole:
+            # What is on its way back is ready to the reference.
+            return
+        timeout_ms = -1 if self.classic else timeout_ms
+        who = consumer_of(session, POLLS)
+        consumer = Consumer(who, session, 0, timeout_ms=timeout_ms)
+        ready = self.model.ready()
+        number = ready[at].number if at < len(ready) else at
+        self.entry(
+            [
+                Step(
+                    lambda out: commands.pick(out, who, number, timeout_ms),
+                    lambda: self.model.pick(consumer, number),
+                    asks=True,
+                )
+            ]
+        )
 
     def purge(self) -> None:
         """All ready messages go."""

@@ -271,14 +271,16 @@ class Reference:
 
     def give(self, consumer: Consumer) -> tuple[int, int, int, int, int]:
         """Hand the next message to a consumer; gives what is told of that."""
-        message = self.take()
+        told = self._hold(consumer, self.take())
+        self.deliveries.append(told)
+        return told
+
+    def _hold(self, consumer: Consumer, message: Message) -> tuple[int, int, int, int, int]:
         mid = consumer.next_mid
         consumer.next_mid += 1
         consumer.held[mid] = (message, self.now_ms)
         counted = message.failed if self.settings.failures else message.acquired
-        told = (consumer.id, mid, message.number, message.acquired, counted)
-        self.deliveries.append(told)
-        return told
+        return (consumer.id, mid, message.number, message.acquired, counted)
 
     def expire(self) -> None:
         """What has expired at a head dies."""
@@ -552,11 +554,26 @@ class Reference:
         self.expire()
         if not self.fresh and not self.returned:
             return None
+        return self._poll(consumer, self.take())
+
+    def pick(self, consumer: Consumer, number: int) -> tuple[int, int, int, int, int] | None:
+        """One message by its number, from between others that stay as they are."""
+        self.used_ms = self.now_ms
+        self.expire()
+        for message in self.ready():
+            if message.number == number:
+                if 0 < message.expires_ms <= self.now_ms:
+                    return None
+                self._remove(message)
+                return self._poll(consumer, message)
+        return None
+
+    def _poll(self, consumer: Consumer, message: Message) -> tuple[int, int, int, int, int]:
+        """A channel that polls has a message."""
         found = self.consumers.setdefault(consumer.id, consumer)
         found.active = False
         found.suspected = found.session in self.suspects
-        told = self.give(found)
-        self.deliveries.remove(told)
+        told = self._hold(found, message)
         if self.classic:
             self.expire()
         return told

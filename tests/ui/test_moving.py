@@ -51,6 +51,9 @@ def test_dead_letters_are_grouped_and_replayed(dead: None, visit: Any, rest: Res
     text = wait_until_done(visit)
     assert "Moved\n4" in text
     assert (rest.ready("d.dead"), rest.ready("d.one"), rest.ready("d.two")) == (3, 4, 0)
+    # Nor has the move taken what it did not move.
+    looked = rest.ask("POST", "queues", "/", "d.dead", "look", body={})["messages"]
+    assert [each["redelivered"] for each in looked] == [False] * 3
     asked = {"count": 9, "ackmode": "ack_requeue_true", "encoding": "auto"}
     found = rest.ask("POST", "queues", "/", "d.one", "get", body=asked)
     assert [each["payload"] for each in found] == ["m0", "m1", "m2", "m3"]

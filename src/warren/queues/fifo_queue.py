@@ -148,6 +148,11 @@ class FifoQueue(GatheringQueue):
         self._use()
         super().get(consumer_id, waiter)
 
+    def pick(self, consumer_id: i64, number: i64, waiter: PendingRequest) -> None:
+        """Ask for one message by its number; a `PollReply` has it, or none if it is not ready."""
+        self._use()
+        super().pick(consumer_id, number, waiter)
+
     def publish(
         self,
         records: bytes,

@@ -298,6 +298,12 @@ class GatheringQueue(Queue):
         self._write_get(consumer_id)
         self._ask(waiter)
 
+    def pick(self, consumer_id: i64, number: i64, waiter: PendingRequest) -> None:
+        """Ask for one message by its number; a `PollReply` has it, or none if it is not ready."""
+        self._before_asking()
+        commands.pick(self._writer(), consumer_id, number, self._hold_ms(consumer_id))
+        self._ask(waiter)
+
     def purge(self, waiter: PendingReply) -> None:
         """Drop all ready messages; a `PurgeReply` says how many."""
         self._before_asking()
@@ -362,6 +368,10 @@ class GatheringQueue(Queue):
     def _write_get(self, consumer_id: i64) -> None:
         """Write the command that one message is wanted."""
         commands.get(self._writer(), consumer_id)
+
+    def _hold_ms(self, consumer_id: i64) -> i64:
+        """How long a channel that polls may hold a message; negative for any time."""
+        return -1
 
     def _tells_deaths(self) -> bool:
         """Whether messages that die here go on elsewhere, and say how often they failed."""

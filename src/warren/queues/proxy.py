@@ -317,18 +317,31 @@ class ProxyQueue(GatheringQueue):
 
     def get(self, consumer_id: i64, waiter: PendingRequest) -> None:
         """Ask for one message. Ids of another line must not settle what comes over this one."""
+        polling = self._poller(consumer_id, waiter)
+        if polling >= 0:
+            super().get(polling, waiter)
+
+    def pick(self, consumer_id: i64, number: i64, waiter: PendingRequest) -> None:
+        """Ask for one message by its number; a `PollReply` has it, or none if it is not ready."""
+        polling = self._poller(consumer_id, waiter)
+        if polling >= 0:
+            super().pick(polling, number, waiter)
+
+    def _poller(self, consumer_id: i64, waiter: PendingRequest) -> i64:
+        """The id of a channel that polls over this line; negative if `waiter` was refused."""
         if self.line.number == 0:
             waiter.abandoned()
-            return
-        polling = self._pollers.get(consumer_id)
-        if polling is None:
-            try:
-                polling = self.new_consumer()
-            except Refusal as refusal:
-                waiter.refused(refusal)
-                return
-            self._pollers[consumer_id] = polling
-        super().get(polling, waiter)
+            return -1
+        known = self._pollers.get(consumer_id)
+        if known is not None:
+            return known
+        try:
+            polling = self.new_consumer()
+        except Refusal as refusal:
+            waiter.refused(refusal)
+            return -1
+        self._pollers[consumer_id] = polling
+        return polling
 
     def purge(self, waiter: PendingReply) -> None:
         """Drop all ready messages; a `PurgeReply` says how many."""

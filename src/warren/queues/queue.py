@@ -407,6 +407,10 @@ class Queue:
         """Ask for one message; a `PollReply` has it, or none."""
 
     @abstractmethod
+    def pick(self, consumer_id: i64, number: i64, waiter: PendingRequest) -> None:
+        """Ask for one message by its number; a `PollReply` has it, or none if it is not ready."""
+
+    @abstractmethod
     def purge(self, waiter: PendingReply) -> None:
         """Drop all ready messages; a `PurgeReply` says how many."""
 

@@ -208,13 +208,21 @@ class SessionQueue(TableQueue):
         """Ask for one message; a `PollReply` has it, or none."""
         super().get(consumer_id, Poll(self._polls, consumer_id, waiter))
 
+    def pick(self, consumer_id: i64, number: i64, waiter: PendingRequest) -> None:
+        """Ask for one message by its number; a `PollReply` has it, or none if it is not ready."""
+        super().pick(consumer_id, number, Poll(self._polls, consumer_id, waiter))
+
     def _write_get(self, consumer_id: i64) -> None:
         """Write the command that one message is wanted, to be held for so long."""
-        timeout_ms = self.holders.timeout_ms(consumer_id)
+        timeout_ms = self._hold_ms(consumer_id)
         if timeout_ms < 0:
             super()._write_get(consumer_id)
         else:
             commands.get_timed(self._writer(), consumer_id, timeout_ms)
+
+    def _hold_ms(self, consumer_id: i64) -> i64:
+        """How long a channel that polls may hold a message; negative for any time."""
+        return self.holders.timeout_ms(consumer_id)
 
     def purge(self, waiter: PendingReply) -> None:
         """Drop all ready messages; a `PurgeReply` says how many."""

@@ -76,12 +76,16 @@ class Taker(Fetching):
         self._automatic: bool = automatic
         self._told: Callable[[], None] = told
         self._consumer_id: i64 = queue.new_consumer()
+        self._holder_id: i64 = self._consumer_id
+        """Who holds what was taken: over a line to another node it has an id of its own."""
         self._ids: list[int] = []
         self._delivery: Delivery | None = None
+        self._number: i64 = -1
 
-    def ask(self) -> None:
-        """Ask for the next message."""
+    def ask(self, number: i64 = -1) -> None:
+        """Ask for the next message, or for that of a number, wherever it lies."""
         self.taken = None
+        self._number = number
         self._poll()
 
     def _poll(self) -> None:
@@ -95,7 +99,10 @@ class Taker(Fetching):
             except Refusal as refusal:
                 self.refused(refusal)
                 return
-        queue.get(self._consumer_id, Taking(self))
+        if self._number >= 0:
+            queue.pick(self._consumer_id, self._number, Taking(self))
+        else:
+            queue.get(self._consumer_id, Taking(self))
 
     def answered(self, delivery: Delivery | None) -> None:
         """The queue has given a message, or has none."""
@@ -131,12 +138,13 @@ class Taker(Fetching):
         message = envelope_of(batch.flavour, batch.payload, start, end)
         failed = delivery.failed + uncounted_failures(batch, message)
         again = delivery.acquired + failed > 0
+        self._holder_id = delivery.consumer.id
         queue.delivered += 1
         if again:
             queue.redelivered += 1
         if self._automatic:
             queue.polled_automatic += 1
-            queue.settle(self._consumer_id, delivery.mid, delivery.mid)
+            queue.settle(self._holder_id, delivery.mid, delivery.mid)
         else:
             queue.polled += 1
             self._ids.append(int(delivery.mid))
@@ -169,7 +177,7 @@ class Taker(Fetching):
             failed: Whether its deliveries failed.
         """
         for first, last in self._runs():
-            self._queue.return_(self._consumer_id, first, last, failed)
+            self._queue.return_(self._holder_id, first, last, failed)
 
     def settle_last(self) -> None:
         """Settle the message that was taken last: it is safe elsewhere; the others stay held.
@@ -181,12 +189,12 @@ class Taker(Fetching):
             raise Refusal(NOT_FOUND, f"{self._queue} was out of reach, and has the message again")
         mid = self._ids.pop()
         self.held -= 1
-        self._queue.settle(self._consumer_id, mid, mid)
+        self._queue.settle(self._holder_id, mid, mid)
 
     def discard(self) -> None:
         """Have what is held be dead."""
         for first, last in self._runs():
-            self._queue.discard(self._consumer_id, first, last, False)
+            self._queue.discard(self._holder_id, first, last, False)
 
     def end(self) -> None:
         """Take nothing any more; what is still held goes back."""

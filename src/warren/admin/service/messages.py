@@ -163,8 +163,8 @@ class TakingOut:
         self._queue = queue
         self._handle = handle
 
-    async def next(self) -> TakenMessage | None:
-        """The next message; None if none is ready.
+    async def next(self, number: int = -1) -> TakenMessage | None:
+        """The next message, or that of a number wherever it lies; None if it is not ready.
 
         Raises:
             Refusal: The queue cannot give one.
@@ -172,7 +172,7 @@ class TakingOut:
         self._told.clear()
         # Who may not read the queue any more gets nothing further.
         attempt(self._service, lambda: self._handle.queue_to_poll(self._queue))
-        attempt(self._service, self.taker.ask)
+        attempt(self._service, lambda: self.taker.ask(number))
         try:
             await asyncio.wait_for(self._told.wait(), GET_SECONDS)
         except TimeoutError:

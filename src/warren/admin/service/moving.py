@@ -1,7 +1,8 @@
 """Messages that go on from one queue to elsewhere: to another queue, or back to where they died.
 
 Each is taken, published with a confirm, and only then settled, so that none is lost; where a node
-ends in between, one may be there twice. What is not wanted stays held until the end and goes back.
+ends in between, one may be there twice. Messages are looked at where they lie, and those that are
+wanted are taken by their numbers, so that others stay as they are: neither held nor marked.
 """
 
 from __future__ import annotations
@@ -13,18 +14,17 @@ import msgspec
 from msgspec import Meta
 
 from warren.admin.service.caller import MANAGEMENT, Caller
-from warren.admin.service.looking import looked_at
+from warren.admin.service.looking import SeenMessage, looked_at
 from warren.admin.service.messages import PuttingIn, TakingOut, attempt
 from warren.admin.service.operation import operation
 from warren.admin.service.service import AdminService
-from warren.errors import EXHAUSTED, PRECONDITION_FAILED, Refusal
+from warren.errors import PRECONDITION_FAILED, Refusal
 from warren.message.properties import MessageProperties
-from warren.metadata.plain_tables import plain
+from warren.metadata.version_checks import check_known
+from warren.versions import PICKED_MESSAGES
 
-HELD_MAX = 10_000
-"""Messages that are passed over, all of which are held until the end."""
 LOOKED_AT_ONCE = 500
-"""Messages that a dry run asks for at a time."""
+"""Messages that are looked at at a time."""
 TARGETS_MAX = 1_000
 """Exchanges that are counted apart, and routing keys of each."""
 DEATHS = "x-death"
@@ -128,7 +128,7 @@ class MoveProgress(msgspec.Struct, kw_only=True):
 
     Attributes:
         moved: Messages that went on; in a dry run, those that would.
-        passed_over: Those that did not fit.
+        passed_over: Those that did not fit, or that somebody else had taken before.
         targets: The moved ones by exchange, and by routing key.
     """
 
@@ -160,67 +160,118 @@ async def move_messages(
     Raises:
         Refusal: A message cannot go on; it and those behind it stay where they are.
     """
-    done = MoveProgress(targets={})
+    place = Place(service, caller, vhost, queue)
     if dry_run:
-        async for tried in _tried(service, caller, vhost, queue, destination, choice, count):
+        async for tried in _tried(place, destination, choice, count):
             yield [tried]
         return
+    check_known(service.machine, PICKED_MESSAGES)
+    done = MoveProgress(targets={})
     putting = PuttingIn(service, caller, vhost)
     taking = TakingOut(service, caller, vhost, queue, False)
     try:
-        while done.moved + done.passed_over < count:
-            if taking.taker.held >= HELD_MAX:
-                raise Refusal(EXHAUSTED, f"{HELD_MAX} messages are held that stay in the queue")
-            taken = await taking.next()
-            if taken is None:
-                break
-            message = taken.message
-            properties = message.properties()
-            headers = None if properties.headers is None else plain(properties.headers)
-            death = death_of(message.is_dead_letter(), headers)
-            target = destination.of(death, message.exchange(), message.routing_key())
-            if target is None or not choice.fits(death):
+        async for message in place.messages(count):
+            death = death_of(message.dead_letter, message.properties.headers)
+            target = destination.of(death, message.exchange, message.routing_key)
+            taken = None
+            if target is not None and choice.fits(death):
+                taken = await taking.next(message.number)
+                if taken is None:
+                    place.left()
+            if taken is None or target is None:
                 done.passed_over += 1
                 yield [done]
                 continue
-            body = b"".join(message.body())
-            await _send(putting, caller.name, target, properties, body)
+            try:
+                body = b"".join(taken.message.body())
+                await _send(putting, caller.name, target, taken.message.properties(), body)
+            except Refusal:
+                # It goes back as it was, and no delivery has failed.
+                attempt(service, lambda: taking.taker.give_back(False))
+                raise
             attempt(service, taking.taker.settle_last)
+            place.left()
             done.moved += 1
             _count(done.targets, *target)
             yield [done]
-        attempt(service, lambda: taking.taker.give_back(False))
     finally:
         attempt(service, taking.taker.end)
 
 
+class Place:
+    """A way through the messages of a queue, which lie there while some of them leave."""
+
+    def __init__(self, service: AdminService, asker: Caller, vhost: str, queue: str) -> None:
+        self._service = service
+        self._asker = asker
+        self._vhost = vhost
+        self._queue = queue
+        self._behind = 1
+        """The position behind what was looked at, of messages that are still there."""
+        self._last = -1
+        """The number of the last of these; negative where none is."""
+        self._before = -1
+        """That of the one before it."""
+
+    def left(self) -> None:
+        """The message that was shown last has left the queue."""
+        self._behind -= 1
+        self._last = self._before
+
+    async def messages(self, count: int) -> AsyncIterator[SeenMessage]:
+        """So many messages that are ready, from the head on.
+
+        Raises:
+            Refusal: They cannot be looked at.
+        """
+        shown = 0
+        while shown < count:
+            some = await self._next(min(LOOKED_AT_ONCE, count - shown))
+            if not some:
+                return
+            for message in some:
+                self._before = self._last
+                self._last = message.number
+                self._behind += 1
+                shown += 1
+                yield message
+
+    async def _next(self, count: int) -> list[SeenMessage]:
+        """The messages behind those that were looked at; what left before them moves all."""
+        # That which stands before them has to be the last that was looked at.
+        begin = max(1, self._behind - 1)
+        while True:
+            found = await self._look(begin, count + 1)
+            for at, message in enumerate(found):
+                if message.number == self._last:
+                    self._behind = begin + at + 1
+                    return found[at + 1 :]
+            if begin == 1:
+                # Somebody took it, and with it all that stood before it.
+                self._behind = 1
+                return found[:count]
+            begin = max(1, begin - count)
+
+    async def _look(self, position: int, count: int) -> list[SeenMessage]:
+        service, asker = self._service, self._asker
+        found = await looked_at(service, asker, self._vhost, self._queue, position, count, 0)
+        return found.messages
+
+
 async def _tried(
-    service: AdminService,
-    asker: Caller,
-    vhost: str,
-    queue: str,
-    destination: Destination,
-    choice: Choice,
-    count: int,
+    place: Place, destination: Destination, choice: Choice, count: int
 ) -> AsyncIterator[MoveProgress]:
-    """What would go where; messages are looked at where they lie, and stay as they are."""
+    """What would go where; messages stay as they are."""
     done = MoveProgress(targets={})
-    position = 1
-    while position <= count:
-        some = min(LOOKED_AT_ONCE, count - position + 1)
-        found = await looked_at(service, asker, vhost, queue, position, some, 0)
-        if not found.messages:
-            break
-        for message in found.messages:
-            death = death_of(message.dead_letter, message.properties.headers)
-            target = destination.of(death, message.exchange, message.routing_key)
-            if target is None or not choice.fits(death):
-                done.passed_over += 1
-            else:
-                done.moved += 1
-                _count(done.targets, *target)
-            yield done
-        position = found.messages[-1].position + 1
+    async for message in place.messages(count):
+        death = death_of(message.dead_letter, message.properties.headers)
+        target = destination.of(death, message.exchange, message.routing_key)
+        if target is None or not choice.fits(death):
+            done.passed_over += 1
+        else:
+            done.moved += 1
+            _count(done.targets, *target)
+        yield done
 
 
 def _count(targets: dict[str, dict[str, int]], exchange: str, key: str) -> None:

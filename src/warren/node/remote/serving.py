@@ -46,7 +46,13 @@ BACKLOG_BYTES: Final = 8_388_608
 """With more than this queued for a node, its consumers are sent nothing."""
 EARLY_MS: Final = 10_000
 """How long frames are kept for a queue that this node has not heard of yet."""
-ANSWERED_LATER: Final = (commands.ATTACH, commands.ATTACH_AUTO, commands.GET, commands.PURGE)
+ANSWERED_LATER: Final = (
+    commands.ATTACH,
+    commands.ATTACH_AUTO,
+    commands.GET,
+    commands.PICK,
+    commands.PURGE,
+)
 
 
 @final
@@ -394,11 +400,7 @@ class ServedQueue(Publisher, FlowControlled):
             known = int(consumer_id) in self._consumers
             at += 8
             if opcode == commands.GET:
-                if not known:
-                    self._check_new(consumer_id)
-                    self._consumers[consumer_id] = None
-                elif self._consumers[consumer_id] is not None:
-                    raise CorruptRecord("a frame of a node", 0, "a consumer polls")
+                self._polls(consumer_id)
                 queue.get(consumer_id, asked)
             elif opcode == commands.CANCEL or opcode == commands.DOWN:
                 if known:
@@ -417,7 +419,7 @@ class ServedQueue(Publisher, FlowControlled):
                     exclusive = flags & line_frames.EXCLUSIVE != 0
                     automatic = opcode == commands.ATTACH_AUTO
                     self._attach(consumer_id, first, last, exclusive, automatic, asked)
-                elif first > last:
+                elif first > last and opcode != commands.PICK:
                     raise CorruptRecord("a frame of a node", 0, "messages from last to first")
                 elif opcode == commands.RETURN:
                     frames.need(frame, at + 1)
@@ -431,11 +433,28 @@ class ServedQueue(Publisher, FlowControlled):
                 elif opcode == commands.DISCARD or opcode == commands.REJECT:
                     if known:
                         queue.discard(consumer_id, first, last, opcode == commands.REJECT)
+                elif opcode == commands.PICK:
+                    # How long it may be held is for queues of several nodes to say.
+                    self._polls(consumer_id)
+                    asked.picks = True
+                    queue.pick(consumer_id, first, asked)
                 else:
                     raise CorruptRecord("a frame of a node", 0, f"opcode {opcode}")
         if flags & line_frames.WANTED and opcode not in ANSWERED_LATER:
             # Only the counts are wanted, as of now.
             queue.count(asked)
+
+    def _polls(self, consumer_id: i64) -> None:
+        """A channel of the front polls.
+
+        Raises:
+            CorruptRecord: It consumes, or is none of the front's.
+        """
+        if int(consumer_id) not in self._consumers:
+            self._check_new(consumer_id)
+            self._consumers[consumer_id] = None
+        elif self._consumers[consumer_id] is not None:
+            raise CorruptRecord("a frame of a node", 0, "a consumer polls")
 
     def _check_new(self, consumer_id: i64) -> None:
         """Check that the front may have given a consumer its id.
@@ -505,9 +524,14 @@ def write_delivery(
 
 @final
 class RemoteWaiter(PendingRequest):
-    """Waits for an answer of a queue, for a client at the other end of a line."""
+    """Waits for an answer of a queue, for a client at the other end of a line.
+
+    Attributes:
+        picks: Whether one message is asked for by its number, and no other will do.
+    """
 
     def __init__(self, served: ServedQueue, sequence: i64) -> None:
+        self.picks: bool = False
         self._served: ServedQueue = served
         self._sequence: i64 = sequence
 
@@ -521,7 +545,7 @@ class RemoteWaiter(PendingRequest):
         if delivery is None:
             served.line.send([served.reply(self._sequence, result).getvalue()])
         else:
-            Polled(served, self._sequence, result, delivery).resume()
+            Polled(served, self._sequence, result, delivery, self.picks).resume()
 
     def abandoned(self) -> None:
         """The front finds out by itself that the queue was deleted."""
@@ -540,12 +564,18 @@ class Polled(Fetching):
     """One polled message on its way to a front."""
 
     def __init__(
-        self, served: ServedQueue, sequence: i64, reply: Reply, delivery: Delivery
+        self,
+        served: ServedQueue,
+        sequence: i64,
+        reply: Reply,
+        delivery: Delivery,
+        picked: bool,
     ) -> None:
         self._served: ServedQueue = served
         self._sequence: i64 = sequence
         self._reply: Reply = reply
         self._delivery: Delivery = delivery
+        self._picked: bool = picked
 
     def resume(self) -> None:
         """Send the message if it is in memory, or read it first."""
@@ -555,6 +585,9 @@ class Polled(Fetching):
         batch = served.queue.batch_of(self._delivery.first)
         if batch is None:
             if served.queue.pass_over(self._delivery):
+                if self._picked:
+                    served.line.send([served.reply(self._sequence, PollReply(None)).getvalue()])
+                    return
                 # This one is gone: the front asked for whichever comes next.
                 asked = RemoteWaiter(served, self._sequence)
                 served.queue.get(self._delivery.consumer.id, asked)

@@ -12,7 +12,7 @@ from mypy_extensions import i64
 
 from warren.ids import session_of_consumer
 from warren.queues.fifo import commands
-from warren.queues.fifo.effects import DONE, MALFORMED, PollReply, PurgeReply, Reply
+from warren.queues.fifo.effects import DONE, MALFORMED, Delivery, PollReply, PurgeReply, Reply
 from warren.queues.fifo.entry import Encoded, Meta
 from warren.queues.fifo.reading import apply_reader
 from warren.queues.fifo.sessions import suspect, trust
@@ -76,14 +76,12 @@ def apply_commands(fifo: Fifo, meta: Meta, batch: Encoded) -> Reply:
             fifo.cancel(read_i64_be(payload, at))
         elif opcode == commands.DOWN:
             fifo.down(read_i64_be(payload, at))
-        elif opcode == commands.GET or opcode == commands.GET_TIMED:
+        elif opcode == commands.GET or opcode == commands.GET_TIMED or opcode == commands.PICK:
             if at > start + 1:
                 # Whoever waits in line was there before, and this batch may have made room.
                 fifo.hand_out()
             if session == 0 or session_of_consumer(read_i64_be(payload, at)) == session:
-                timed = opcode == commands.GET_TIMED
-                timeout_ms = read_i64_be(payload, at + 8) if timed else -1
-                polled = fifo.get(read_i64_be(payload, at), timeout_ms)
+                polled = _polled(fifo, opcode, payload, at)
                 # In a quorum queue what expires behind it does so with the next entry, and counts.
                 reply = PollReply(polled, fifo.ready_count())
             else:
@@ -131,3 +129,18 @@ def apply_commands(fifo: Fifo, meta: Meta, batch: Encoded) -> Reply:
             reply = apply_reader(fifo, opcode, payload, at, meta.stamp_ms)
         at = behind
     return reply
+
+
+def _polled(fifo: Fifo, opcode: i64, payload: bytes, at: i64) -> Delivery | None:
+    """What a channel gets that polls; None for nothing.
+
+    Args:
+        at: Where the fields of the command begin.
+    """
+    consumer_id = read_i64_be(payload, at)
+    if opcode == commands.PICK:
+        number, timeout_ms = read_i64_be(payload, at + 8), read_i64_be(payload, at + 16)
+        return fifo.pick(consumer_id, number, timeout_ms)
+    return fifo.get(
+        consumer_id, read_i64_be(payload, at + 8) if opcode == commands.GET_TIMED else -1
+    )

@@ -34,6 +34,7 @@ big-endian:
     GDELETE  29 size i32, group name
     TAKEN    30 number i64, opened_ms i64, size i32, group name, count i32, and so many runs:
                 first i64, last i64, acquired i32, failed i32
+    PICK     31 consumer i64, message i64, timeout_ms i64
 
 CONFIG is the first command in a classic queue's log, and the first of a quorum queue's first
 leader; later ones change settings. FREE is all that a classic queue logs of what its
@@ -64,6 +65,9 @@ TAKEN is what a classic queue logs of a CHECKOUT or RETAKE: a group has the chec
 open, of these runs. Which these are was found out once, by what was ready then; a replay has other
 messages ready, since it knows of no consumers. Without runs it says only that the group called.
 From cluster version 4 on.
+
+PICK is GET of the one message of a number, if it is ready; a negative timeout is none. From cluster
+version 4 on.
 
 GO_ON changes nothing: it is an entry, and each entry has the machine hand out some more, or make
 more ready of what is on its way back.
@@ -114,14 +118,15 @@ ACQUIRE_KEPT: Final = 27
 RETAKE: Final = 28
 GROUP_DELETE: Final = 29
 TAKEN: Final = 30
+PICK: Final = 31
 
-LAST: Final = TAKEN
+LAST: Final = PICK
 
 SETTLE_BYTES: Final = 25
 
 FIELD_BYTES: Final = bytes(
     [0, 24, 8, 8, 24, 25, 24, 8, 0, 0, 8, 32, 16, 8, 8, 0, 16, 0, 24, 0, 32, 16, 0, 24, 16, 8, 8]
-    + [8, 16, 0, 16]
+    + [8, 16, 0, 16, 24]
 )
 """What follows each opcode, but for a group's name, what is behind that, and a CONFIG's fields."""
 CREDIT_MAX: Final = 1 << 60
@@ -215,6 +220,18 @@ def get_timed(out: BytesWriter, consumer: i64, timeout_ms: i64) -> None:
     """One message, if there is one, to be held for so long."""
     out.append(GET_TIMED)
     write_i64_be(out, consumer)
+    write_i64_be(out, timeout_ms)
+
+
+def pick(out: BytesWriter, consumer: i64, number: i64, timeout_ms: i64) -> None:
+    """One message by its number, if it is ready.
+
+    Args:
+        timeout_ms: How long it may be held; negative for any time.
+    """
+    out.append(PICK)
+    write_i64_be(out, consumer)
+    write_i64_be(out, number)
     write_i64_be(out, timeout_ms)
 
 
@@ -361,7 +378,7 @@ def command_end(payload: bytes, at: i64, end: i64) -> i64:
     if opcode == 0 or opcode > LAST:
         return -1
     at += 1 + i64(FIELD_BYTES[opcode])
-    if ACQUIRE <= opcode <= CONFIG or opcode >= ACQUIRE_KEPT:
+    if ACQUIRE <= opcode <= CONFIG or ACQUIRE_KEPT <= opcode <= TAKEN:
         if at + 4 > end:
             return -1
         size = i64(read_i32_be(payload, at))
@@ -409,6 +426,8 @@ def problem(payload: bytes) -> str:
                 return "dead letters are named from the last to the first"
         elif opcode == GET_TIMED and read_i64_be(payload, at + 9) < 0:
             return "a consumer has a timeout that cannot be"
+        elif opcode == PICK and read_i64_be(payload, at + 9) < 0:
+            return "a message has a number that cannot be"
         elif opcode == CONFIG and keeps_place_in(payload, at + 5, behind):
             return "messages keep their places in a queue of one node only"
         at = behind

@@ -524,6 +524,30 @@ class Fifo:
             return None
         if self.ready.count == 0:
             return None
+        delivery = self._hold(self._poller(consumer_id, timeout_ms), 1)
+        if self.config.keeps_place and self.sizes.expiring > 0:
+            # What stands at the head now does not count any more, as in RabbitMQ.
+            self.expire()
+        return delivery
+
+    def pick(self, consumer_id: i64, number: i64, timeout_ms: i64) -> Delivery | None:
+        """One message by its number for a consumer that polls; None if it is not ready.
+
+        Others stay as they are, and where they are.
+        """
+        self.used_ms = self.now_ms
+        if self.sizes.expiring > 0 and not self.expire():
+            return None
+        if not self.sizes.has(number) or self.ready.living(number, 1, self.now_ms) == 0:
+            return None
+        run = self.ready.take_one(number, self.config.keeps_place)
+        if run is None:
+            return None
+        consumer = self._poller(consumer_id, timeout_ms)
+        return self._held_by(consumer, number, 1, run.acquired, run.failed)
+
+    def _poller(self, consumer_id: i64, timeout_ms: i64) -> Consumer:
+        """The consumer of a channel that polls."""
         consumer = self.consumers.get(consumer_id)
         if consumer is None:
             consumer = Consumer(consumer_id, 0, 0)
@@ -532,11 +556,7 @@ class Fifo:
             mark_suspected(self, consumer)
             self.consumers[consumer_id] = consumer
         consumer.active = False
-        delivery = self._hold(consumer, 1)
-        if self.config.keeps_place and self.sizes.expiring > 0:
-            # What stands at the head now does not count any more, as in RabbitMQ.
-            self.expire()
-        return delivery
+        return consumer
 
     def purge(self) -> i64:
         """All ready messages go, those that wait to be, and all dead letters; returns how many.
@@ -749,6 +769,12 @@ class Fifo:
         run = self.ready.head()
         number, acquired, failed = run.first, run.acquired, run.failed
         self.ready.take(number, count)
+        return self._held_by(consumer, number, count, acquired, failed)
+
+    def _held_by(
+        self, consumer: Consumer, number: i64, count: i64, acquired: i64, failed: i64
+    ) -> Delivery:
+        """A consumer holds messages that are ready no more."""
         self.held += count
         mid = consumer.hold(number, count, acquired, failed)
         if self.feed is not None:

@@ -331,6 +331,21 @@ class Ready:
             self.doubted = 0
         return taken
 
+    def take_one(self, number: i64, ascending: bool) -> Run | None:
+        """Take one message out, wherever it is; None if it is not here.
+
+        Args:
+            ascending: As for `remove`.
+        """
+        doubted = number < self.doubted
+        for pieces in self.remove([(int(number), int(number))], ascending):
+            for piece in opened(pieces):
+                run = as_run(piece)
+                if doubted and run.acquired == 0:
+                    return Run(run.key, run.first, 1, 1, run.failed)
+                return run
+        return None
+
     def cut_out(self, gone: list[tuple[int, int]]) -> None:
         """Take messages out that are all here; looks at everything.
 
