@@ -160,7 +160,7 @@ async def move_messages(
     Raises:
         Refusal: A message cannot go on; it and those behind it stay where they are.
     """
-    place = Place(service, caller, vhost, queue)
+    place = WayThrough(service, caller, vhost, queue)
     if dry_run:
         async for tried in _tried(place, destination, choice, count):
             yield [tried]
@@ -198,7 +198,7 @@ async def move_messages(
         attempt(service, taking.taker.end)
 
 
-class Place:
+class WayThrough:
     """A way through the messages of a queue, which lie there while some of them leave."""
 
     def __init__(self, service: AdminService, asker: Caller, vhost: str, queue: str) -> None:
@@ -259,7 +259,7 @@ class Place:
 
 
 async def _tried(
-    place: Place, destination: Destination, choice: Choice, count: int
+    place: WayThrough, destination: Destination, choice: Choice, count: int
 ) -> AsyncIterator[MoveProgress]:
     """What would go where; messages stay as they are."""
     done = MoveProgress(targets={})
