@@ -203,6 +203,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "resume_listeners": {},
     "set_log_level": {"level": "warning"},
     "drain": {},
+    "stop_app": {},
     "revive": {},
     "join_cluster": {"node": "b", "host": "h", "port": 1},
     "delete_user": {"name": "new"},

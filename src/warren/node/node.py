@@ -143,6 +143,8 @@ class Node(Loop):
         self.assembled_bytes = 0
         self.assembly_bytes_max = assembly_max(settings)
         self.turn_number = 0
+        self._accepted = 0
+        """Clients that have connected; no two of a life have the same number."""
         self.inputs = 0
         self.input_share = INPUT_ALONE_BYTES
         self.budget = TurnBudget()
@@ -389,6 +391,8 @@ class Node(Loop):
 
     def accept(self, connection: ClientConnection) -> None:
         """Look after a client that connected; before the node is `ready` it can declare nothing."""
+        self._accepted += 1
+        connection.number = self._accepted
         self.connections[id(connection)] = connection
 
     def turn(self) -> None:

@@ -19,9 +19,11 @@ class ClientConnection:
             to come, and transactions that are not committed.
         user: Who logged in, empty before.
         vhost: The vhost that it was opened for, empty before.
+        number: What tells it from all others of the node's life; 0 before the node has it.
     """
 
     assembled_bytes: i64
+    number: i64
     user: str
     vhost: str
 

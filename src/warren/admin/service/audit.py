@@ -64,6 +64,7 @@ CHANGES: Final[Mapping[str, str]] = {
     "{reason}",
     "import_definitions": "definitions were imported",
     "drain": "maintenance began",
+    "stop_app": "application stopped",
     "revive": "maintenance ended",
     "enable_feature_flag": "feature flag '{name}' was enabled",
     "set_disk_free_limit": "the disk limit was set: {bytes} bytes, or {mem_relative} of the memory",

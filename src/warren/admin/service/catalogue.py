@@ -161,6 +161,7 @@ OPERATIONS: dict[str, Operation[Any, Any]] = {
         health.check_below_node_connection_limit,
         health.check_ready_to_serve_clients,
         maintenance.drain,
+        maintenance.stop_app,
         maintenance.revive,
         nodes.list_nodes,
         nodes.environment,

@@ -490,8 +490,8 @@ def pid_of(service: AdminService, connection: ClientConnection, channel: int = 0
 
 
 def identity_of(connection: ClientConnection) -> int:
-    """What tells a connection from others that the node has now."""
-    return id(connection) >> 4
+    """What tells a connection from all others that the node has, or had since it started."""
+    return int(connection.number)
 
 
 def connection_row(service: AdminService, connection: ClientConnection) -> ConnectionRow:

@@ -128,7 +128,7 @@ class MoveProgress(msgspec.Struct, kw_only=True):
 
     Attributes:
         moved: Messages that went on; in a dry run, those that would.
-        passed_over: Those that did not fit, or that somebody else had taken before.
+        passed_over: Those that did not fit, or that a consumer had taken before.
         targets: The moved ones by exchange, and by routing key.
     """
 
@@ -247,7 +247,7 @@ class WayThrough:
                     self._behind = begin + at + 1
                     return found[at + 1 :]
             if begin == 1:
-                # Somebody took it, and with it all that stood before it.
+                # A consumer took it, and with it all that stood before it.
                 self._behind = 1
                 return found[:count]
             begin = max(1, begin - count)

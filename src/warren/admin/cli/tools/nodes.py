@@ -412,7 +412,7 @@ add(
         "",
         NODES,
         "Lets all clients go, and leads no queue: the node stays in its cluster",
-        _simple("drain"),
+        _simple("stop_app"),
         banner=says("Stopping rabbit application on node {node} ..."),
     ),
     ToolCommand(

@@ -17,6 +17,7 @@ from warren.admin.ui.charts import (
 )
 from warren.admin.ui.columns import ShownColumns, chooser
 from warren.admin.ui.lists import listing, vhost_names
+from warren.admin.ui.wrong import Wrong
 
 OCTETS = ("recv_oct", "send_oct")
 MESSAGES = ("publish", "deliver_get")
@@ -56,6 +57,9 @@ async def close(asked: PageRequest) -> WentOn:
     """Close a connection; its name has to be typed where it consumes or holds messages."""
     name = {"connection": asked["name"]}
     found = await asked.api(clients.one_connection, name)
+    since = asked.form.text("since", str(found["connected_at"]))
+    if since != str(found["connected_at"]):
+        raise Wrong(404, "The connection is gone. Another one has come from its address since.")
     opened = await asked.api(clients.channels_of_connection, name)
     consumers = sum(row.get("consumer_count") or 0 for row in opened)
     held = sum(row.get("messages_unacknowledged") or 0 for row in opened)
