@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 import warren
 from tests.admin.host import answered, service_of
 from tests.node.pair import Client, Pair, three_with_messages
-from warren.admin.service.caller import LOCAL
+from warren.admin.service.caller import LOCAL, Caller
 from warren.admin.service.catalogue import OPERATIONS
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
+from warren.metadata import commands
+from warren.metadata.grants import NEVER, GrantedScope, Grants
 from warren.queues import feed as feeds
 from warren.queues.feed import QueueFeed
 from warren.queues.proxy import ProxyQueue
@@ -454,6 +457,46 @@ def test_what_is_wrong_with_a_feed_is_refused() -> None:
     asked(pair, "set_parameter", **value, value='{"queue": "mine"}')
     (row,) = asked(pair, "list_feeds", vhost="/")
     assert (row.queue, row.pattern) == ("mine", "")
+
+
+@pytest.mark.parametrize("by_token", [False, True])
+def test_a_policymaker_points_a_feed_where_they_may_write(by_token: bool) -> None:
+    """Else they would fill any queue of the vhost, which administrators may."""
+    pair = Pair(alone=True)
+    for name in ("payments", "own.feed"):
+        pair.a.client().declare(name)
+    for command in (
+        commands.SetUser("p", b"", "rabbit_password_hashing_sha256", ["policymaker"], False),
+        commands.SetPermissions("p", "/", "^own", "^(own|payments)", ""),
+    ):
+        pair.a.node.store.submit(command, None)
+    pair.settle()
+    scopes = [
+        GrantedScope(permission, "*", name, "*")
+        for permission, name in (("configure", "own*"), ("write", "own*"), ("write", "payments"))
+    ]
+    grants = Grants("p", ["policymaker"], scopes, NEVER) if by_token else None
+    caller = Caller("p", frozenset({"policymaker"}), grants)
+    value = {"vhost": "/", "component": "warren-feed", "name": "feed"}
+
+    def wanted(queue: str) -> Any:
+        service = service_of(pair)
+        given = OPERATIONS["enable_feed"].asked(service, caller, {"vhost": "/", "queue": queue})
+        answered(pair, lambda: given)
+        said = {**value, "value": msgspec.json.encode({"queue": queue}).decode()}
+        return answered(pair, lambda: OPERATIONS["set_parameter"].asked(service, caller, said))
+
+    with pytest.raises(Refusal, match="configure access to queue 'payments'"):
+        wanted("payments")
+    said = {**value, "value": '{"queue": "payments"}'}
+    with pytest.raises(Refusal, match="configure access to queue 'payments'"):
+        answered(pair, lambda: OPERATIONS["set_parameter"].asked(service_of(pair), caller, said))
+    assert asked(pair, "list_feeds") == []
+    wanted("own.feed")
+    (row,) = asked(pair, "list_feeds")
+    assert row.queue == "own.feed"
+    # Administrators may anyway.
+    asked(pair, "set_parameter", **said)
 
 
 def test_the_schema_is_the_same_whatever_is_told() -> None:

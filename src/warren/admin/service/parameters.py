@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 
 from warren.admin.service.caller import POLICYMAKER, Caller, visible
+from warren.admin.service.feeds import check_target
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import GlobalParameterRow, ParameterRow
 from warren.admin.service.service import AdminService
 from warren.errors import NOT_FOUND, PRECONDITION_FAILED, Refusal
 from warren.metadata.access_checks import check_vhost, check_vhost_limits
 from warren.metadata.commands import ClearParameter, SetVhostLimits
-from warren.metadata.feeds import FEED_NAME, check_feed_value
+from warren.metadata.feeds import FEED_NAME, check_feed_value, feed_settings
 from warren.metadata.parameters import (
     CLUSTER_ID,
     CLUSTER_NAME,
@@ -64,7 +65,11 @@ async def set_parameter(
             f"Validation failed\n\nthe name of a {FEED} must be '{FEED_NAME}'\n",
         )
     if component == FEED:
-        await service.change(check_feed_value(service.machine.parameters, vhost, value))
+        command = check_feed_value(service.machine.parameters, vhost, value)
+        feed = feed_settings(command.value)
+        assert feed is not None, "it was checked"
+        check_target(service, caller, vhost, feed.queue)
+        await service.change(command)
         return
     if component != VHOST_LIMITS:
         raise Refusal(
