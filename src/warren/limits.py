@@ -256,7 +256,13 @@ DESCRIPTION_BYTES_MAX: Final = 4_096
 #: memory, in bytes, on each node of the cluster: some hundred short ones take a fifth of it.
 DEFINITION_BYTES_MAX: Final = 131_072
 
-#: The same while a node is short of memory: what consumers declare that come to drain queues fits.
+#: The same of what a client says of itself as it connects, and of the arguments of a consumer: both
+#: are kept for as long as these are there, and there may be very many.
+PROPERTIES_WEIGHT_MAX: Final = 65_536
+CONSUMER_WEIGHT_MAX: Final = 16_384
+
+#: The same of definitions while a node is short of memory: what consumers declare that come to
+#: drain queues fits.
 DEFINITION_BYTES_SHORT: Final = 4_096
 
 #: All definitions may take so large a part of the memory limit, and at least so many bytes, where

@@ -20,6 +20,7 @@ from warren.config.values import (
     BYTES_MAX,
     at_least,
     one_of,
+    parse_count,
     parse_duration,
     parse_frame_max,
     parse_header,
@@ -33,7 +34,6 @@ from warren.config.values import (
     parse_secret,
     parse_share,
     parse_truth,
-    parse_tx_max,
     parse_watermark,
     parse_word,
     size,
@@ -104,6 +104,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         frame_max: Whole frame, proposed to clients.
         channel_max: Most channels of a connection, proposed to clients; 0 for no limit.
         metadata_max_bytes: What all definitions may take in memory; 0 for half of the memory limit.
+        consumer_max_per_channel: Consumers of one channel; -1 for any number.
         channel_tx_message_max: Messages that may wait for a commit; -1 for any number.
         connection_max: Connections of clients at a time; -1 for any number.
         handshake_timeout: Milliseconds from the connect to `connection.open`.
@@ -202,6 +203,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat: int = 60
     frame_max: int = FRAME_BYTES_MAX
     channel_max: int = CHANNELS_MAX
+    consumer_max_per_channel: int = -1
     channel_tx_message_max: int = 10_000
     metadata_max_bytes: int = 0
     connection_max: int = -1
@@ -383,7 +385,9 @@ SETTINGS: Final = (
     Setting("channel_max", "channel_max", whole(0, 65_535, "channels"),
             "most channels of a connection; 0 for no limit"),
     Setting("max_channels_per_connection", "channel_max", whole(0, 65_535, "channels"), "the same"),
-    Setting("channel_tx_message_max", "channel_tx_message_max", parse_tx_max,
+    Setting("consumer_max_per_channel", "consumer_max_per_channel", parse_count,
+            "consumers of one channel, or infinity; one more closes the connection with 530"),
+    Setting("channel_tx_message_max", "channel_tx_message_max", parse_count,
             "publishes of one channel that may wait for tx.commit, or infinity; more are refused"),
     Setting("connection_max", "connection_max", parse_limit,
             "connections of clients at a time, or infinity"),

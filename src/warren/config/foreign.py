@@ -102,7 +102,6 @@ FOREIGN: Final = (
     *_all("cluster_name", "set it once with rabbitmqctl set_cluster_name"),
     *_all("cluster_tags. node_tags. product. motd_file prevent_startup_if_node_was_reset", _LATER),
     *_all("cluster_queue_limit cluster_exchange_limit vhost_max channel_max_per_node", _LATER),
-    *_all("consumer_max_per_channel", _LATER),
     *_all("runtime_parameters. queue_types. exchange_types. channel_interceptor.", _LATER),
     *_all("message_interceptors.", _LATER, True),
     *_all("session_max_per_connection link_max_per_session", "AMQP 1.0 is not spoken"),

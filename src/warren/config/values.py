@@ -116,12 +116,12 @@ def parse_limit(text: str) -> int:
     return min(int(text), CONNECTIONS_MAX)
 
 
-def parse_tx_max(text: str) -> int:
-    """A number of messages; -1 for no limit."""
+def parse_count(text: str) -> int:
+    """How many there may be of something; -1 for no limit."""
     if text == "infinity":
         return -1
     if not re.fullmatch(r"\+?[0-9]{1,40}", text) or int(text) == 0:
-        raise NotAllowed("a whole number of messages from 1 on, or infinity")
+        raise NotAllowed("a whole number from 1 on, or infinity")
     return min(int(text), CONNECTIONS_MAX)
 
 

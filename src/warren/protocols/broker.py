@@ -63,6 +63,7 @@ class Settings:
         frame_max: Largest frame offered to clients.
         channel_max: Most channels a connection may have.
         metadata_bytes_max: What all definitions may take in memory; 0 for what fits the limit.
+        consumers_max: Consumers that one channel may have; -1 for any number.
         tx_messages_max: Messages that may wait for the commit of one channel; -1 for any number.
         heartbeat_s: Heartbeat interval suggested to clients.
         connections_max: Connections of clients that may be there when one is opened; -1 for any.
@@ -121,6 +122,7 @@ class Settings:
         self.frame_max: int = 131_072
         self.channel_max: int = 2_047
         self.metadata_bytes_max: int = 0
+        self.consumers_max: int = -1
         self.tx_messages_max: int = -1
         self.heartbeat_s: int = 60
         self.connections_max: int = -1

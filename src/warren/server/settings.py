@@ -173,6 +173,7 @@ def settings_from(config: ServerConfig) -> Settings:
     settings.frame_max = config.frame_max
     settings.channel_max = config.channel_max
     settings.metadata_bytes_max = config.metadata_max_bytes
+    settings.consumers_max = config.consumer_max_per_channel
     settings.tx_messages_max = config.channel_tx_message_max
     settings.heartbeat_s = config.heartbeat
     settings.connections_max = config.connection_max

@@ -11,7 +11,13 @@ from librt.strings import read_i32_be
 from mypy_extensions import i64
 
 from warren import __version__
-from warren.limits import FRAME_BYTES_MAX, FRAME_BYTES_MIN, INITIAL_FRAME_BYTES_MAX
+from warren.limits import (
+    FRAME_BYTES_MAX,
+    FRAME_BYTES_MIN,
+    INITIAL_FRAME_BYTES_MAX,
+    PROPERTIES_WEIGHT_MAX,
+)
+from warren.metadata.weights import weight_of_table
 from warren.protocols.broker import Broker, Login, LoginListener
 from warren.wire import sasl
 from warren.wire.amqp091 import spec
@@ -40,7 +46,14 @@ def shared_properties(data: bytes, at: i64, properties: Table) -> Table:
     Args:
         data: The frame that has the encoded table, at `at`.
         properties: The table.
+
+    Raises:
+        ConnectionException: 530, it takes too much memory, and is kept while its client is here.
     """
+    weight = weight_of_table(properties)
+    if weight > PROPERTIES_WEIGHT_MAX:
+        text = f"client properties would take {weight} bytes of memory"
+        raise ConnectionException(530, f"{text}, and {PROPERTIES_WEIGHT_MAX} is the most", 10, 11)
     size = i64(read_i32_be(data, at)) + 4
     if size > PROPERTIES_BYTES_MAX:
         return properties

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
+from warren.limits import CONSUMER_WEIGHT_MAX
 from warren.metadata.arguments import count_error
+from warren.metadata.weights import weight_of_table
 from warren.pending import Result
 from warren.protocols.amqp091 import tables
 from warren.protocols.amqp091.confirms import Confirms
@@ -269,6 +271,9 @@ def _consume(channel: Channel, method: spec.BasicConsume) -> None:
     if name == DirectReplies.NAME:
         _consume_replies(channel, method, tag)
         return
+    most = channel.connection.broker.settings.consumers_max
+    if 0 <= most <= len(channel.consumers):
+        raise ConnectionException(530, f"reached maximum ({most}) of consumers per channel")
     queue = channel.vhost.queue_for(name, "read")
     priority = _consume_arguments(queue, method.arguments)
     if queue.type.exclusive_consumers and not queue.admit(method.exclusive):
@@ -307,6 +312,10 @@ def _consume(channel: Channel, method: spec.BasicConsume) -> None:
 
 def _consume_arguments(queue: Queue, arguments: Table) -> int:
     """Check a consumer's arguments; returns its priority."""
+    weight = weight_of_table(arguments)
+    if weight > CONSUMER_WEIGHT_MAX:
+        text = f"arguments of a consumer would take {weight} bytes of memory"
+        raise ChannelException(406, f"{text}, and {CONSUMER_WEIGHT_MAX} is the most: shorten them")
     for kind in TYPES.values():
         for key in kind.consumer_arguments:
             if key in arguments:
