@@ -4,8 +4,10 @@
 
 HOST:PORT is the RabbitMQ; a Warren is started, or `WARREN_TEST_BROKER` names one. A sequence is
 drawn by its number: `--first 4207 --count 1` plays one again. What differs is played again with
-more time for everything, and told where it differs again, made as small as can be. `--record`
-stores all that do not differ, with what the RabbitMQ said, beside those that are stored.
+more time for everything, and told where it differs again, made as small as can be, or where it
+differed before by more than time can explain. A sequence to which the RabbitMQ itself says now this
+and now that is counted, and told of by its number. `--record` stores all others that do not differ,
+with what the RabbitMQ said, beside those that are stored.
 """
 
 from __future__ import annotations
@@ -29,14 +31,18 @@ from tests.oracle.sequences.play import BRISK, PATIENT, Answers, Pace, Pair, Pla
 from tests.oracle.sequences.shrink import shrink
 from tests.oracle.sequences.steps import Sequence
 from tests.oracle.sequences.stored import Stored
+from tests.oracle.sequences.verdict import is_late
 from tests.support.broker import Broker, free_port
+
+AGREE, DIFFER, CHANCE = "agree", "differ", "chance"
+"""How two brokers answer; by chance, if one of them answers now so and now otherwise."""
 
 
 class Judged(NamedTuple):
     """A sequence, as small as can be where it differs, and what both brokers said."""
 
     number: int
-    differs: bool
+    verdict: str
     steps: Sequence
     oracle: Answers
     warren: Answers
@@ -66,6 +72,10 @@ class Both:
         oracle, warren = self.play(steps, PATIENT)
         return oracle != warren
 
+    def varies(self, steps: Sequence, answers: Answers) -> bool:
+        """Whether the oracle says something else when it is asked once more."""
+        return self._play(self.pairs[0], steps, PATIENT) != answers
+
 
 _both: list[Both] = []
 """Those of this process."""
@@ -80,12 +90,17 @@ def judge(number: int) -> Judged:
     """Play one."""
     steps, both = drawn(number), _both[0]
     oracle, warren = both.play(steps, BRISK)
-    if oracle != warren:
-        oracle, warren = both.play(steps, PATIENT)
     if oracle == warren:
-        return Judged(number, False, steps, oracle, warren)
+        return Judged(number, AGREE, steps, oracle, warren)
+    again, patient = both.play(steps, PATIENT)
+    if again == patient and is_late(oracle, warren):
+        return Judged(number, AGREE, steps, again, patient)
+    if (oracle != again and not is_late(oracle, again)) or both.varies(steps, again):
+        return Judged(number, CHANCE, steps, oracle, again)
+    if again == patient:
+        return Judged(number, DIFFER, steps, oracle, warren)
     small = shrink(steps, both.differ)
-    return Judged(number, True, small, *both.play(small, PATIENT))
+    return Judged(number, DIFFER, small, *both.play(small, PATIENT))
 
 
 def tell(judged: Judged) -> None:
@@ -120,14 +135,17 @@ def main() -> int:
     addresses = [(host, int(port)), (broker.host, broker.port)]
     print(f"{options.count} sequences from --first {options.first}", flush=True)
     kept: list[Stored] = []
-    differing, begun = 0, time.monotonic()
+    differing, chance, begun = 0, 0, time.monotonic()
     try:
         with ProcessPoolExecutor(options.jobs, initializer=begin, initargs=(addresses,)) as pool:
             numbers = range(options.first, options.first + options.count)
             for judged in pool.map(judge, numbers):
-                if judged.differs:
+                if judged.verdict == DIFFER:
                     differing += 1
                     tell(judged)
+                elif judged.verdict == CHANCE:
+                    chance += 1
+                    print(f"{judged.number} is chance", flush=True)
                 else:
                     kept.append(Stored(judged.number, judged.steps, judged.oracle))
     finally:
@@ -137,7 +155,8 @@ def main() -> int:
         stored.add(kept)
     speed = options.count / (time.monotonic() - begun)
     print(
-        f"\n{options.count} from --first {options.first}: {differing} differ; {speed:.1f} a second"
+        f"\n{options.count} from --first {options.first}: {differing} differ, {chance} are chance; "
+        f"{speed:.1f} a second"
     )
     return 1 if differing else 0
 

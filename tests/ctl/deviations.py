@@ -17,6 +17,12 @@ LISTENERS = "AMQP 1.0 is not spoken there"
 FLAGS = "feature flags are those of Warren's cluster versions; what is deprecated it refuses"
 PLUGINS = "but for the event exchange nothing is switched on or off: a feature is built in or not"
 
+DESCRIBED = "no vhost is described by itself"
+LOG_EXCHANGE = "there is no exchange for the log"
+STREAMS = "there are no streams, which are among the types that RabbitMQ names"
+LOOKED_AT = "alarms are looked at, where RabbitMQ does nothing any more"
+OWN_PAGE = "RabbitMQ names a page of its own"
+
 _BY_REASON: dict[str, str] = {
     IN_WORDS: """
 rabbitmq-diagnostics certificates
@@ -108,20 +114,20 @@ rabbitmq-diagnostics erlang_version
 rabbitmq-diagnostics metadata_store_status
 rabbitmq-diagnostics command_line_arguments
 """,
-    "no vhost is described by itself": """
+    DESCRIBED: """
 rabbitmqctl list_vhosts name tags default_queue_type description
 """,
-    "there is no exchange for the log": """
+    LOG_EXCHANGE: """
 rabbitmqctl list_exchanges
 """,
-    "there are no streams, which are among the types that RabbitMQ names": """
+    STREAMS: """
 rabbitmq-queues rebalance classic
 rabbitmq-queues rebalance none
 """,
-    "alarms are looked at, where RabbitMQ does nothing any more": """
+    LOOKED_AT: """
 rabbitmq-diagnostics check_local_alarms
 """,
-    "RabbitMQ names a page of its own": """
+    OWN_PAGE: """
 rabbitmqctl node_health_check
 """,
 }
@@ -132,3 +138,47 @@ DEVIATIONS: dict[str, str] = {
     for step in filter(None, steps.splitlines())
 }
 """The reason for each step that differs."""
+
+CODE, OUT, ERR = "code", "out", "err"
+PARTS: dict[str, tuple[str, ...]] = {
+    IN_WORDS: (OUT, ERR),
+    FAILS: (CODE, OUT, ERR),
+    ABSENT: (CODE, OUT, ERR),
+    NO_MIRRORS: (CODE, OUT, ERR),
+    DONE: (OUT, ERR),
+    JOINED: (OUT,),
+    EMPTY_COLUMNS: (CODE, OUT, ERR),
+    OWN_FACTS: (OUT,),
+    LISTENERS: (OUT,),
+    FLAGS: (OUT,),
+    PLUGINS: (CODE, OUT, ERR),
+    DESCRIBED: (OUT,),
+    LOG_EXCHANGE: (OUT,),
+    STREAMS: (ERR,),
+    LOOKED_AT: (OUT,),
+    OWN_PAGE: (OUT,),
+}
+"""What of an answer may be another one, by the reason: all else is RabbitMQ's, to the letter."""
+
+OWN_NAMES: dict[str, str] = {
+    "product_name": "RabbitMQ's is empty",
+    "product_version": "RabbitMQ's is empty",
+    "versions": "it names Warren, and no Erlang; of TLS, those that Python's library knows",
+    "r5890-1@localhost": "its versions, as above",
+    "feature_flags": FLAGS,
+    "listeners": LISTENERS,
+    "plugins": PLUGINS,
+    "active_plugins": PLUGINS,
+    "config_files": "each has those that it was started with",
+    "log_files": "each has those that it was started with",
+    "data_directory": "each has its own",
+    "raft_data_directory": "the log is in the directory of the data",
+    "Node data directory": "each has its own",
+    "vm_memory_high_watermark_setting": "it is told as the bytes that it comes to",
+    "exchanges": LOG_EXCHANGE,
+    "global_parameters": "each cluster has an id of its own",
+    "users": "each password has another salt, and another way of hashing",
+    "vhosts": DESCRIBED,
+}
+"""What is told under a name that both have and is another thing on purpose: names of values in JSON
+and of lines of text, with the reason."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from tests.oracle.sequences.draw import drawn
 from tests.oracle.sequences.play import BRISK, PATIENT, Answers, Pair, Play
 from tests.oracle.sequences.shrink import shrink
+from tests.oracle.sequences.steps import Sequence
 from tests.oracle.sequences.stored import Stored, read
 from tests.oracle.sequences.verdict import is_late
 
@@ -104,6 +106,37 @@ def test_time_explains_what_is_missing_and_nothing_else(
 
 def test_a_number_is_one_sequence() -> None:
     assert drawn(7) == drawn(7) != drawn(8)
+
+
+def pairs(steps: Sequence) -> set[str]:
+    """What stands beside what in a sequence, of that which is easily kept apart."""
+    declared = [step[2] for step in steps if step[1:2] == ["queue.declare"]]
+    arguments = [each["arguments"] for each in declared if "arguments" in each]
+    published = [step[3] for step in steps if step[1:2] == ["publish"]]
+    consumed = [step[2] for step in steps if step[1:2] == ["basic.consume"]]
+    quorum = [each for each in arguments if "x-queue-type" in each]
+    limited = any("x-max-length" in each or "x-max-length-bytes" in each for each in quorum)
+    brief = any(each.get("expiration") == "0" for each in published)
+    found = {
+        "priorities in transactions": quorum
+        and any(step[1] == "tx.select" for step in steps)
+        and any("priority" in each for each in published),
+        "no_ack with limits": limited and any(each.get("no_ack") for each in consumed),
+        "TTL 0 with priorities": any("x-max-priority" in each for each in arguments)
+        and (brief or any(each.get("x-message-ttl") == 0 for each in arguments)),
+        "small limits with dead letters": any(
+            each.get("x-max-length-bytes") in (4, 10, 100) for each in quorum
+        )
+        and any("x-dead-letter-exchange" in each for each in arguments),
+    }
+    return {name for name, there in found.items() if there}
+
+
+def test_pairs_are_drawn_and_stored() -> None:
+    seen = Counter(pair for number in range(3_000) for pair in pairs(drawn(number)))
+    assert len(seen) == 4 and min(seen.values()) >= 5
+    stored = Counter(pair for each in STORED for pair in pairs(each.steps))
+    assert len(stored) == 4 and min(stored.values()) >= 20
 
 
 def test_what_differs_is_made_small() -> None:

@@ -51,7 +51,6 @@ CLASSIC = (
     "x-single-active-consumer",
 )  # fmt: skip
 """What a classic queue is mostly given."""
-LENGTHS = ("x-max-length", "x-max-length-bytes")
 QUORUM = (
     "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl", "x-dead-letter-exchange",
     "x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-routing-key",
@@ -119,9 +118,8 @@ class Drawing:
     @staticmethod
     def _clear(steps: Sequence) -> None:
         """Take out what is answered otherwise on purpose."""
-        arguments = [
-            step[2]["arguments"] for step in steps if len(step) > 2 and "arguments" in step[2]
-        ]
+        declared = [step[2] for step in steps if step[1:2] == ["queue.declare"]]
+        arguments = [each["arguments"] for each in declared if "arguments" in each]
         quorum = [each for each in arguments if "x-queue-type" in each]
         if any("reject-publish" in str(each.get("x-overflow")) for each in quorum):
             # How many more get in before a publisher is told that such a queue is full is chance.
@@ -129,28 +127,16 @@ class Drawing:
                 if step[1:2] == ["publish"]:
                     del step[4][1:]
         if any("x-max-priority" in each for each in arguments):
-            # Behind others the oracle looks later for what has expired, where they rank.
+            # What expires at once before others, by its priority, the oracle hands out.
             for step in steps:
                 if step[1:2] == ["publish"] and step[3].get("expiration") == "0":
-                    step[3]["expiration"] = "10000000"
-            for each in arguments:
-                if each.get("x-message-ttl") == 0:
-                    each["x-message-ttl"] = 10_000_000
-        if quorum and any(step[1] == "tx.select" for step in steps):
-            # Whether what a transaction brought is ranked before the first is handed out is chance.
-            for step in steps:
-                if step[1:2] == ["publish"]:
                     step[3].pop("priority", None)
-        if any(each.get(name) is not None for each in quorum for name in LENGTHS):
-            # What is acknowledged by itself is so a little later, to such a queue with a prefetch.
-            for step in steps:
-                if step[1:2] == ["basic.consume"]:
-                    step[2].pop("no_ack", None)
-        for each in arguments:
-            if "x-queue-type" in each and any("x-dead-letter-exchange" in a for a in arguments):
-                # With such a limit dead letters count with their new headers, in a quorum queue.
-                if each.get("x-max-length-bytes") in (4, 10, 100):
-                    each["x-max-length-bytes"] = 0
+        for each in declared:
+            # Dead letters count with their new headers here, in a quorum queue with such a limit.
+            found = each.get("arguments", {})
+            if "x-queue-type" in found and found.get("x-max-length-bytes") in (4, 10, 100):
+                if any(may_reach(other, each.get("queue")) for other in arguments):
+                    found["x-max-length-bytes"] = 0
 
     # Queues
 
@@ -433,6 +419,14 @@ class Drawing:
             # Else its channels go one by one, and what one held may go to another for a moment.
             return [who, "leave"]
         return [self.place(), "channel.close", {}]
+
+
+def may_reach(arguments: dict[str, Any], queue: Any) -> bool:
+    """Whether dead letters of a queue with such arguments may come to a queue."""
+    exchange = arguments.get("x-dead-letter-exchange")
+    if exchange is None:
+        return False
+    return exchange != "" or arguments.get("x-dead-letter-routing-key", queue) == queue
 
 
 KINDS = (
