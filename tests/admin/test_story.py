@@ -106,12 +106,13 @@ def test_other_queues_are_searched_by_message_id(pair: Pair) -> None:
 
 @pytest.mark.parametrize("headers", [None, {}, {"x-death": 1}, {"x-death": [1, "x"]}])
 def test_headers_without_deaths_say_nothing(headers: dict[str, Any] | None) -> None:
-    assert deaths_of(headers) == []
+    assert deaths_of(True, headers) == []
 
 
 def test_deaths_are_read_from_headers_of_any_make() -> None:
     row = {"queue": "q", "reason": "expired", "exchange": "e", "routing-keys": ["k", 1]}
-    first, second = deaths_of({"x-death": [{**row, "count": 3, "time": 7}, {"queue": 5}]})
+    headers = {"x-death": [{**row, "count": 3, "time": 7}, {"queue": 5}]}
+    first, second = deaths_of(True, headers)
     assert (first.queue, first.reason, first.exchange) == ("q", "expired", "e")
     assert (first.routing_keys, first.count, first.time) == (["k", ""], 3, 7)
     assert (second.queue, second.count, second.time) == ("", 1, None)

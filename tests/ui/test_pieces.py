@@ -31,7 +31,8 @@ ODD = ("", ".", "..", "~", "~~a", "a/b", "\udcff", "é\n\x00", "%2F")
 
 def service(*users: str) -> Any:
     records = {
-        name: SimpleNamespace(name=name, password_hash=b"1", tags=["management"]) for name in users
+        name: SimpleNamespace(name=name, password_hash=b"1", former_hash=b"", tags=["management"])
+        for name in users
     }
     node = SimpleNamespace(monotonic_ms=lambda: 1_000)
     return SimpleNamespace(machine=SimpleNamespace(users=records), node=node)

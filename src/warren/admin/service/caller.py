@@ -14,6 +14,7 @@ from warren.metadata.access import CLI_USER, INTERNAL_USER
 from warren.metadata.access_checks import check_vhost
 from warren.metadata.grants import Grants
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.permissions import CONFIGURE, WRITE, Authority
 from warren.metadata.tables import VhostRecord
 
 ADMINISTRATOR: Final = "administrator"
@@ -132,6 +133,24 @@ def check_still(
     if user is None:
         raise NotAuthorised(f"user '{caller.name}' does not exist any more")
     authorise(machine, Caller(caller.name, frozenset(user.tags)), operation, tag, vhost)
+
+
+def check_target(authority: Authority, caller: Caller, vhost: str, queue: str) -> None:
+    """Refuse to have the broker write where who asks for it may not; administrators may everywhere.
+
+    Args:
+        authority: Knows what users may.
+
+    Raises:
+        Refusal: `ACCESS_REFUSED`.
+    """
+    if ADMINISTRATOR in caller.tags:
+        return
+    for permission in (CONFIGURE, WRITE):
+        if caller.grants is not None:
+            caller.grants.check_resource(vhost, permission, "queue", queue)
+        else:
+            authority.check_resource(caller.name, vhost, permission, "queue", queue)
 
 
 def sees_all(caller: Caller) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warren.admin.service.caller import ADMINISTRATOR, POLICYMAKER, Caller, visible
+from warren.admin.service.caller import POLICYMAKER, Caller, check_target, visible
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import FeedRow
 from warren.admin.service.service import AdminService
@@ -13,7 +13,6 @@ from warren.metadata.arguments import QUEUE_TYPE
 from warren.metadata.commands import ClearParameter
 from warren.metadata.feeds import DEFAULT_QUEUE, FEED_NAME, check_feed, feed_settings
 from warren.metadata.parameters import FEED
-from warren.metadata.permissions import CONFIGURE, WRITE
 from warren.metadata.plain_tables import as_table
 from warren.queue_types import (
     QUORUM,
@@ -25,22 +24,6 @@ from warren.vhost.requests import DeclareQueueRequest
 
 MAX_BYTES = 1_073_741_824
 MAX_AGE_S = 604_800
-
-
-def check_target(service: AdminService, caller: Caller, vhost: str, queue: str) -> None:
-    """Refuse a feed that writes where who asks for it may not; an administrator may everywhere.
-
-    Raises:
-        Refusal: `ACCESS_REFUSED`.
-    """
-    if ADMINISTRATOR in caller.tags:
-        return
-    for permission in (CONFIGURE, WRITE):
-        if caller.grants is not None:
-            caller.grants.check_resource(vhost, permission, "queue", queue)
-        else:
-            authority = service.node.store.authority
-            authority.check_resource(caller.name, vhost, permission, "queue", queue)
 
 
 @operation(POLICYMAKER, of_vhost=True)
@@ -68,7 +51,7 @@ async def enable_feed(
     machine = service.machine
     tables = check_vhost(machine, vhost)
     command = check_feed(machine.parameters, vhost, queue, pattern)
-    check_target(service, caller, vhost, queue)
+    check_target(service.node.store.authority, caller, vhost, queue)
     if max_bytes < 1 or max_age_s < 1:
         raise Refusal(PRECONDITION_FAILED, "a feed keeps at least 1 byte, for at least 1 second")
     if queue not in tables.queues:
