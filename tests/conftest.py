@@ -19,7 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 RULES_KEY = "warren/rules"
 RULES_PROPERTY = "rules"
 BROKERS = ("broker", "private_broker")
-PROCESS_FIXTURES = {"_shared_broker", "_oracle_broker", "_http_broker", "_ui_broker", "make_broker"}
+PROCESS_FIXTURES = {
+    *("_shared_broker", "_oracle_broker", "_http_broker", "_ui_broker", "make_broker", "chromium"),
+}
 
 # The same examples in every run: what a test finds must not depend on the day. `make long` draws
 # others, from seeds that it prints.
