@@ -31,13 +31,13 @@ def body(number: int) -> bytes:
     return b"message %06d " % number + b"." * 4_000
 
 
-def filled(nodes: int, kind: str) -> tuple[Pair, Client]:
+def filled(nodes: int, kind: str, size: int = 0) -> tuple[Pair, Client]:
     """Some nodes, and a queue of a few closed files; nothing of it in memory."""
     pair = Pair(alone=True, file_bytes=FILE_BYTES)
     for name in "bcd"[: nodes - 1]:
         pair.add(name)
     client = pair.a.client()
-    assert isinstance(client.declare(QUEUE, kind=kind), spec.QueueDeclareOk)
+    assert isinstance(client.declare(QUEUE, kind=kind, size=size), spec.QueueDeclareOk)
     client.call(spec.ConfirmSelect(False))
     for number in range(1, COUNT + 1):
         client.publish(QUEUE, body(number))
@@ -194,11 +194,17 @@ def test_a_damaged_copy_is_kept_while_the_others_cannot_do_without() -> None:
     assert int(member(station).hard_state.incarnation) != before
 
 
-@pytest.mark.parametrize("way", ["consume", "get", "held"])
+@pytest.mark.parametrize("way", ["consume", "get", "held", "consume far", "get far", "held far"])
 def test_the_only_copy_says_which_messages_are_gone_and_serves_the_rest(way: str) -> None:
-    pair, client = filled(1, "quorum")
+    """To clients of its node, and to those of nodes without a copy."""
+    pair, client = filled(2 if "far" in way else 1, "quorum", 1)
     for number in (7, 8, 30):
         damage(pair.a, number)
+    if "far" in way:
+        pair.until(lambda: pair.stations["b"].knows(QUEUE))
+        client = pair.stations["b"].client()
+        assert not holds(pair.stations["b"])
+        way = way.removesuffix(" far")
     expected = [n for n in range(1, COUNT + 1) if n not in (7, 8, 30)]
     if way == "get":
         numbers = []
@@ -826,3 +832,44 @@ def test_a_look_that_the_disk_ends_goes_on_a_while_later() -> None:
         patch.setattr(GapCheck, "batches_read", fails)
         pair.until(lambda: not log.store.salvaged)
     assert failed and pair.a.queue(QUEUE).ready_count() == 9
+
+
+@pytest.mark.parametrize("uses", ["before", "since"])
+def test_what_a_start_found_gone_of_the_only_copy_is_gone_on_other_nodes(uses: str) -> None:
+    """What they had of the queue is not what its log has now, and they do not wait for the rest.
+
+    Args:
+        uses: Whether the other node had used the queue before the damage.
+    """
+    pair = Pair()
+    pair.minds_seconds = True
+    station = pair.add("c")
+    client = station.client()
+    assert isinstance(client.declare(QUEUE, kind="quorum", size=1), spec.QueueDeclareOk)
+    client.call(spec.ConfirmSelect(False))
+    for number in range(1, 9):
+        client.publish(QUEUE, body(number))
+        pair.until(lambda: len(client.acked) == client.published)
+    far = pair.stations["b"]
+    pair.until(lambda: far.knows(QUEUE))
+    if uses == "before":
+        user = far.client()
+        got = user.get(QUEUE)
+        assert got is not None and got.body == body(1)
+        user.vanish()
+    pair.settle(60)
+    station.kill()
+    path, offset = place_of(station.disk, b"message %06d" % 7)
+    station.disk.flip(path, offset + 100, 0x10)
+    with pytest.raises(CorruptRecord):
+        station.start()
+    station.begin_anew()
+    pair.until(lambda: station.node.ready)
+    assert any("messages 6 of queue 'orders'" in text for text in station.warnings)
+    other = far.client()
+    other.consume(QUEUE)
+    pair.until(lambda: len(other.messages) == 7)
+    assert sorted(int(got.body.split()[1]) for got in other.messages) == [1, 2, 3, 4, 5, 6, 8]
+    other.ack(other.messages[-1].tag, multiple=True)
+    pair.until(lambda: far.queue(QUEUE).fifo.sizes.count == 0)
+    pair.until(lambda: station.queue(QUEUE).fifo.sizes.count == 0)

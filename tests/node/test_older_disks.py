@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sim.disk import SimDisk
 from tests.node.pair import Pair, Station, three_with_messages
 from warren.metadata.commands import NodeSeen
@@ -313,3 +315,50 @@ def test_a_node_that_is_killed_at_any_moment_while_it_begins_anew() -> None:
         pair.until(lambda: c.node.ready and votes(pair.a, "c"))
         c.former_uid = b""
     assert behind
+
+
+@pytest.mark.parametrize("uses", ["before", "since"])
+def test_others_go_on_with_a_queue_whose_only_copy_went_back(uses: str) -> None:
+    """What they submit now has numbers that the older copy does not wait for.
+
+    Args:
+        uses: Whether the other node had used the queue when the copy was made.
+    """
+    pair = Pair()
+    pair.minds_seconds = True
+    pair.add("c")
+    c = pair.stations["c"]
+    c.client().declare(QUEUE, kind="quorum", size=1)
+    pair.until(lambda: pair.a.knows(QUEUE) and pair.b.knows(QUEUE))
+    assert [row.node for row in pair.a.record(QUEUE).members] == ["c"]
+    client, far = pair.a.client(), pair.b.client()
+    if uses == "before":
+        client.publish_confirmed(QUEUE, 3)
+        far.consume(QUEUE)
+        pair.until(lambda: len(far.messages) == 3)
+    pair.settle(20)
+    backup = c.backup()
+    c.kill()
+    c.start()
+    pair.until(lambda: c.node.ready)
+    client.publish_confirmed(QUEUE, 5)
+    if uses == "since":
+        far.consume(QUEUE)
+    pair.until(lambda: len(far.messages) >= 5)
+    pair.settle(20)
+    c.kill()
+    c.restore(backup)
+    c.start()
+    pair.until(lambda: codes.OUTDATED in c.refusals)
+    c.begin_anew()
+    pair.until(lambda: c.node.ready)
+    c.former_uid = b""
+    before = len(far.messages)
+    client.publish_confirmed(QUEUE, 2)
+    pair.until(lambda: len(far.messages) >= before + 2)
+    far.vanish()
+    pair.settle(20)
+    expected = [b"1", b"2", b"3"] if uses == "before" else []
+    found = drained(pair, pair.stations["b"])
+    assert sorted(found[: len(expected)]) == expected
+    assert len(found) == len(expected) + 2

@@ -186,6 +186,7 @@ class Repairs:
         """A queue is started, perhaps long after the node: say what it has lost."""
         for error in self._losses.pop(int(queue.group_id), []):
             if error.lost:
+                queue.note_lost(error.lost)
                 self.say_gone(queue, error.lost, error)
             else:
                 self._loop.log_warning(

@@ -200,6 +200,9 @@ class NodeReplayer(Replayer):
     def lost(self, group_id: int, first: int, last: int, error: CorruptRecord) -> None:
         """A classic queue, or the only copy of another one, has lost messages."""
         self.holes.append(group_id)
+        recovered = self.groups.get(group_id)
+        if recovered is not None:
+            recovered.lost = True
         if group_id == METADATA_GROUP:
             # What they lost has no name any more.
             self.doubtful(error)

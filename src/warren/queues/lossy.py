@@ -39,9 +39,7 @@ class LossyQueue(FifoQueue):
         The host is told which of them still count; these are dropped, in parts. What consumers were
         handed is settled when it is their turn.
         """
-        if self._losses is NO_LOSSES:
-            self._losses = Losses()
-        self._losses.note(lost)
+        self.note_lost(lost)
         self._left_over = None
         dropping = self._dropping
         if dropping is not None:
@@ -52,6 +50,12 @@ class LossyQueue(FifoQueue):
         dropping.add(lost, error)
         if not dropping.go_on():
             self.host.do_in_parts(dropping)
+
+    def note_lost(self, lost: list[tuple[int, int]]) -> None:
+        """Nobody has a copy of some messages: pass over those that consumers are handed."""
+        if self._losses is NO_LOSSES:
+            self._losses = Losses()
+        self._losses.note(lost)
 
     @abstractmethod
     def drop(self, gone: list[tuple[int, int]]) -> None:

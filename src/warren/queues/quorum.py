@@ -69,6 +69,7 @@ from warren.queues.settings import LoggedSettings
 from warren.queues.silences import Silences
 from warren.queues.waiting import Confirming
 from warren.replication.machine import Machine
+from warren.replication.observer import Observer
 
 if TYPE_CHECKING:
     from warren.queues.feed import QueueFeed
@@ -870,6 +871,16 @@ class QuorumQueue(SessionQueue, Machine):
     def snapshot_part(self) -> i64:
         """The same in parts."""
         return self.proposer().snapshot_part()
+
+    def damaged(self, error: BaseException) -> None:
+        """Messages cannot be read; at a node without a copy those are passed over that nobody has.
+
+        There it is the only copy's node that says so, and has them leave what is ready.
+        """
+        if isinstance(error, CorruptRecord) and error.lost and isinstance(self.messages, Observer):
+            self.note_lost(error.lost)
+        else:
+            super().damaged(error)
 
     def go_without(self, lost: list[tuple[int, int]], error: CorruptRecord) -> None:
         """Go on without messages that cannot be read here, on the only copy."""

@@ -12,6 +12,7 @@ from librt.strings import BytesWriter, write_i64_le
 from mypy_extensions import i64, u8
 
 from warren.headed_list import HeadedList
+from warren.ids import life_of_session
 from warren.log.batch import Batch
 from warren.replication import frames
 from warren.replication.proposals import Proposal
@@ -76,6 +77,8 @@ class ClientSessions:
             return
         expected = self.next(session)
         if proposal.sequence == expected:
+            if expected == 1:
+                self._close(member, CLOSE, self._given_up_for(session))
             member.append(session, proposal)
             member.host.appended(True)
         elif proposal.sequence > expected > 0:
@@ -87,6 +90,15 @@ class ClientSessions:
             if asked != expected or proposal.sequence <= instead:
                 self._asked[session] = (int(expected), int(proposal.sequence))
                 self._ask(member, node, session, expected)
+
+    def _given_up_for(self, session: i64) -> list[int]:
+        """The open sessions before this one of the same life: their node has given them up."""
+        life = life_of_session(session)
+        return [
+            other
+            for other, expected in self._next.items()
+            if expected > 0 and other < session and life_of_session(other) == life
+        ]
 
     def ask_declined(self, member: Member) -> None:
         """The lead was not handed over after all, or the disk keeps up: ask for what came."""

@@ -216,6 +216,10 @@ class Observer(Proposer, MessageSource):
         self._applied_term: i64 = 0
         """The term of the newest entry applied, by which a member finds that it is its own, too."""
         self._next_message: i64 = 0
+        self._own: i64 = 0
+        """How far this node's session is in what the machine has."""
+        self._furthest: i64 = 0
+        """The newest entry that it had when it went on from an older state; 0 if it has not."""
         self._observation: i64 = 0
         self._heard = False
         """Whether the member that was asked has answered."""
@@ -248,6 +252,7 @@ class Observer(Proposer, MessageSource):
         self.applied_index = index
         self._applied_term = term
         self._next_message = next_message
+        self._own = self.proposals.first() - 1
         self.members = members
         self._begin()
 
@@ -554,9 +559,27 @@ class Observer(Proposer, MessageSource):
             self._lead(feed.leader)
             self.term = feed.term
             self.proposals.offer_from(1)
+        if self._went_back(feed):
+            self._furthest = 0
+            self._renew_session()
         self._offer()
         if begins:
             self.machine.followed()
+
+    def _went_back(self, feed: said.Feed) -> bool:
+        """Whether the group has lost what was applied here: its only copy is an older one now.
+
+        The leader has applied an entry of its term, so that all it has committed is here. It would
+        wait for ever for proposals that were applied, and does not know what was handed out.
+        """
+        if self._furthest <= self.applied_index and self._own >= self.proposals.first() - 1:
+            return False
+        return (
+            feed.leader == self.serving
+            and self.applied_index == feed.applied
+            and self._applied_term == feed.term
+            and self._arrival is None
+        )
 
     def _begins_to_follow(self) -> bool:
         """Whether this has all that it was told of, and had not until now."""
@@ -622,6 +645,7 @@ class Observer(Proposer, MessageSource):
         origin: object | None = None
         if batch.session > 0 and batch.session == self.proposals.session:
             origin = self.proposals.applied(batch.sequence)
+            self._own = batch.sequence
         self.machine.apply(batch, origin)
 
     def _apply_own(self, batch: Batch) -> None:
@@ -635,6 +659,7 @@ class Observer(Proposer, MessageSource):
                 self._renew_session()
 
     def _renew_session(self) -> None:
+        self._own = 0
         self.proposals.next_epoch(self.host.session_closed(self))
         self.machine.session_renewed()
         self._offer()
@@ -700,7 +725,9 @@ class Observer(Proposer, MessageSource):
         try:
             # The machine hands messages out, and those are read up to here.
             self._next_message = parts.next_message
-            if arrival.index < max(self._had_index, self.applied_index):
+            had = max(self._had_index, self.applied_index)
+            if arrival.index < had:
+                self._furthest = max(self._furthest, had)
                 self.machine.restore_older(parts.state)
             else:
                 self.machine.restore(parts.state)
@@ -725,6 +752,7 @@ class Observer(Proposer, MessageSource):
         """Tell those whose proposals are part of a state."""
         proposals = self.proposals
         known = parts.sessions.get(int(proposals.session), 0)
+        self._own = max(known, 0)
         while known != 0:
             last = ~known if known < 0 else known
             while len(proposals) > 0 and proposals.first() <= last:
@@ -734,6 +762,7 @@ class Observer(Proposer, MessageSource):
             # Closed meanwhile. What was not applied before that never was.
             self._renew_session()
             known = parts.sessions.get(int(proposals.session), 0)
+            self._own = max(known, 0)
 
     # --- messages -------------------------------------------------------------------------------
 

@@ -91,11 +91,14 @@ class Observing:
     Attributes:
         watchers: By node.
         begun: Whether there ever was one: who is cut off for a moment comes back.
+        doubted_term: Of entries up to this term an observer may have some that the group has lost,
+            so that it gets the state; -1 for none.
     """
 
     def __init__(self) -> None:
         self.watchers: dict[str, Watcher] = {}
         self.begun = False
+        self.doubted_term: i64 = -1
 
     def received(self, member: Member, node: str, frame: bytes) -> None:
         """A node asks for something.
@@ -195,6 +198,8 @@ class Observing:
         if watcher.draft is not None or watcher.next_index == 0:
             return False
         before = watcher.next_index - 1
+        if 0 <= watcher.term <= self.doubted_term:
+            return False
         if watcher.term >= 0 and before <= member.applied_index:
             if before < member.log.snapshot_index or member.log.term_at(before) != watcher.term:
                 return False
@@ -406,15 +411,16 @@ class BodiesFetch(RawReader):
         member = self._member
         if member.stopped:
             return
+        gone = member.machine.gone_up_to(self._first)
+        if gone >= 0:
+            # No index need know of a hole: those behind it are found without an error.
+            head = said.bodies_head(member.group_id, self._number, said.GONE, gone + 1)
+            member.host.send(self._node, [head])
+            return
         if error is None or (data and not self._lacks_first(error)):
             # Where there is a hole, what is whole before and behind it.
             head = said.bodies_head(member.group_id, self._number, said.FOUND, next_message)
             member.host.send(self._node, [head, data])
-            return
-        gone = member.machine.gone_up_to(self._first)
-        if gone >= 0:
-            head = said.bodies_head(member.group_id, self._number, said.GONE, gone + 1)
-            member.host.send(self._node, [head])
             return
         if not isinstance(error, Compacted):
             member.host.damaged(member, error)

@@ -27,6 +27,7 @@ class Recovered:
         snapshot_index: Its index, 0 if there is none.
         applied: Index of the last entry that the machine has.
         pending: Entries behind it: not known to be committed.
+        lost: Whether entries are lost, of the only copy there is.
         runs, configs: Terms and configurations of all entries behind the snapshot.
     """
 
@@ -37,6 +38,7 @@ class Recovered:
         self.snapshot_payload = b""
         self.snapshot_index: i64 = 0
         self.applied: i64 = 0
+        self.lost: bool = False
         self.sessions: dict[int, int] = {}
         self.pending: list[Batch] = []
         self.runs: list[tuple[int, int]] = []

@@ -128,6 +128,9 @@ class Cluster(MemberHost):
         seed = int.from_bytes(self._random.bytes(7), "little")
         member = Member(self, log, machine, recovered, self.newest, self._options, seed)
         self.members[int(log.id)] = member
+        if recovered.lost or self._loop.settings.former_uid:
+            # Where it is the only copy, others may have what it has not: they get its state.
+            member.observing.doubted_term = recovered.hard_state.term
         if not self.session:
             self._to_take_over.append(member)
         self._share_memory()
