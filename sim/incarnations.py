@@ -132,6 +132,7 @@ class Incarnations:
         self.parcels: dict[int, Parcel] = {}
         self.deletions: dict[str, list[Span]] = {}
         self._lasting: set[str] = set()
+        self._overlooked: set[str] = set()
         self._owners: dict[int, SimConnection] = {}
         self._views: dict[str, dict[str, int]] = {}
         """What each running node takes the names for."""
@@ -144,6 +145,10 @@ class Incarnations:
         """What no client is told of, and a turn when it could still be read."""
 
     # --- for the run ----------------------------------------------------------------------------
+
+    def overlook(self, name: str) -> None:
+        """Whoever has a queue of this name says what becomes of it."""
+        self._overlooked.add(name)
 
     def watch(self, site: str, node: Node, turns: int) -> None:
         """An event was handled by a node: look at what its tables say now."""
@@ -403,7 +408,7 @@ class Incarnations:
                 self._lasting.add(REQUESTS)
             if self._world.feed is not None:
                 self._lasting |= {DEFAULT_QUEUE, SUBJECT}
-        return name not in self._lasting
+        return name not in self._lasting and name not in self._overlooked
 
     def _came(self, record: QueueRecord, index: int, life: int) -> None:
         group_id = int(record.group_id)

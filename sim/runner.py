@@ -79,6 +79,7 @@ NEEDED_OF_CLUSTERS = (
     "joins",
     "clusters of many nodes",
     "queues stranded",
+    "weak groups",
     "elections",
     "sessions closed",
     "living sessions closed",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 from sim import delays
 from sim.actors import Actor
 from sim.cluster.stranding import Stranding
+from sim.cluster.weak import WeakGroup
 from sim.consumer import Receiver
 from sim.dead_letters import SOURCE, TARGET, set_policy, undertakers
 from sim.drain import drainers, probed, probers, there
@@ -108,6 +109,7 @@ class Healing:
         self._drain()
         self._probe()
         self._account()
+        self._weaken()
         self._talked = world.counts["talk"]
         self._silent_since = world.now_ms()
         world.until(QUIET_MS, "idle nodes do not fall silent", self._silent)
@@ -296,6 +298,14 @@ class Healing:
         world = self._world
         if world.faults.strands:
             Stranding(world).run()
+            self.leave()
+            world.until(QUIET_MS, "the nodes do not come to rest", self.agreed)
+
+    def _weaken(self) -> None:
+        """A queue of one or two voters has to live with a bad disk, or to be lost as a whole."""
+        world = self._world
+        if world.faults.weak:
+            WeakGroup(world).run()
             self.leave()
             world.until(QUIET_MS, "the nodes do not come to rest", self.agreed)
 

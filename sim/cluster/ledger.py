@@ -313,7 +313,12 @@ class Ledger:
 
     def begun_anew(self, site: Site) -> None:
         """A process whose disk was put back is up."""
-        self._vouching.begun_anew(site)
+        deleted = {group.id for group in self.groups.values() if group.deleted}
+        self._vouching.begun_anew(site, deleted)
+
+    def forget(self, group_id: int) -> None:
+        """The only copy of a queue is lost: nobody is promised anything of it any more."""
+        self._group(group_id).deleted = True
 
     def watch(self, site: Site) -> None:
         """Look at what an event has changed."""

@@ -154,7 +154,7 @@ class Restoring:
         if self._done or kept is None:
             return
         now = world.schedule.now_us
-        if not self._is_calm(kept):
+        if not self.all_hear(kept.site, kept.backup):
             self._calm_us = -1
         elif self._calm_us < 0:
             self._calm_us = now
@@ -166,7 +166,7 @@ class Restoring:
         else:
             self.hushed = False
 
-    def _is_calm(self, kept: Kept) -> bool:
+    def all_hear(self, kept: Site, backup: Backup) -> bool:
         """Whether all nodes hear all others, and the one has written more than the copy has."""
         world = self._world
         if world.network.blocked:
@@ -185,10 +185,10 @@ class Restoring:
                     return False
                 if not all(link.up and link.incoming for link in links.values()):
                     return False
-        node, backup = kept.site.node, kept.backup
-        if kept.site.lost or kept.site.rotten or node is None:
+        node = kept.node
+        if kept.lost or kept.rotten or node is None:
             return False
-        if kept.site.lives[0] != backup.lives[0]:
+        if kept.lives[0] != backup.lives[0]:
             return True
         return node.log.round_number >= backup.round + ROUNDS_MIN
 

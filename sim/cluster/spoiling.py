@@ -59,6 +59,11 @@ class Spoiling:
             site.kill()
         else:
             site.fail_power()
+        self.damage(site)
+
+    def damage(self, site: Site) -> None:
+        """Flip a bit where no index says what was there; the node is down."""
+        world = self._world
         where = self._damage(site)
         if where:
             site.spoiled = True
@@ -68,8 +73,12 @@ class Spoiling:
     def wipe(self, site: Site) -> None:
         """Take all that a disk had; its node comes back with an empty one."""
         world = self._world
-        if site.rotten or not world.serves(site) or not world.may_lose(site):
-            return
+        if not site.rotten and world.serves(site) and world.may_lose(site):
+            self.empty(site)
+
+    def empty(self, site: Site) -> None:
+        """End a node, and have it come back with an empty disk."""
+        world = self._world
         former = site.uid
         world.remote_lines.lost(site)
         site.kill()

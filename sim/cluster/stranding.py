@@ -7,14 +7,10 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Final, final
 
-from sim.actors import Actor, ignore
+from sim.cluster.hand import Hand
 from sim.cluster.schedule import MS
-from sim.connection import SimConnection
 from sim.model import Violation
 from warren.queues.quorum import QuorumQueue
-from warren.wire.amqp091 import spec
-from warren.wire.amqp091.frame import content_frames
-from warren.wire.amqp091.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,62 +24,12 @@ KEPT_BYTES_MAX: Final = 65_536
 """So much nodes may keep that is not applied, in runs that look at this."""
 SPARE_BYTES: Final = 65_536
 """What may come in one go before a publisher is held."""
-BODY_BYTES: Final = 4_000
 BODIES: Final = 100
 PROBES: Final = 5
 NODES_MIN: Final = 3
 AWAY_MS: Final = 60_000
 PROGRESS_MS: Final = 20_000
 WAIT_MS: Final = 30_000
-FRAME_BYTES: Final = 131_072
-
-
-@final
-class Hand(Actor):
-    """Declares one queue, publishes to it with confirms, and purges it."""
-
-    def __init__(self, world: ClusterWorld, site: Site, queue: str) -> None:
-        super().__init__(world, f"s.{queue}.{site.name}", 1)
-        self.queue = queue
-        self.sent = 0
-        self.confirmed = 0
-        assert site.node is not None
-        connection = SimConnection(world, self.name, FRAME_BYTES, site.node, site.name)
-        connection.tolerated |= world.tolerated
-        world.connections.append(connection)
-        self._line = connection
-
-    def opened(self) -> bool:
-        """Open the channel as soon as that may be; whether it is open."""
-        if self._line.ready and self.connection is None:
-            self.open(self._line)
-        return self.ready
-
-    def set_up(self) -> None:
-        """The queue begins with the member that is here."""
-        arguments: Table = {"x-queue-type": "quorum", "x-quorum-initial-group-size": 1}
-        declare = spec.QueueDeclare(queue=self.queue, durable=True, arguments=arguments)
-        self.call(declare, ignore)
-        self.call(spec.ConfirmSelect(), self.begin)
-
-    def publish(self) -> None:
-        """One message."""
-        assert self.connection is not None
-        self.sent += 1
-        envelope = spec.BasicPublish(exchange="", routing_key=self.queue)
-        frames = content_frames(self.number, envelope, b"\0\0", bytes(BODY_BYTES), FRAME_BYTES)
-        self.connection.send_bytes(frames)
-
-    def pushed(self, method: spec.Method, content: bytes) -> None:
-        """A confirm."""
-        if not isinstance(method, spec.BasicAck):
-            super().pushed(method, content)
-            return
-        self.confirmed = method.delivery_tag if method.multiple else self.confirmed + 1
-
-    def empty(self) -> None:
-        """Nothing is to be left."""
-        self.call(spec.QueuePurge(queue=self.queue), ignore)
 
 
 @final

@@ -90,6 +90,7 @@ LATER_FAULTS: Final = (GARBLE, STALL, CRAWL, DAMAGE, OUTLIVE, RESTORE, SPOIL, WI
 
 MANY_SHARE: Final = 0.06
 """Seven nodes and nine take long."""
+WEAK_SHARE: Final = 0.15
 AIMS_SHARE: Final = 0.5
 """Of the runs with bits that flip."""
 FAR_SHARE: Final = 0.9
@@ -117,6 +118,7 @@ class ClusterOptions:
         aims: Whether a bit that flips is one of a live message that is not in memory.
         far_share: How often a client connects to a node that holds no queue, where there is one.
         strands: Whether in the end a queue loses its only node for a while; nodes keep little then.
+        weak: Whether in the end a disk goes bad that a queue of one or two voters is on.
         recent_bytes: So much of a group's newest entries its members keep in memory, for observers
             and other members.
         feed_reads: So often they read a disk for observers; these get a state where that is too
@@ -157,6 +159,7 @@ class ClusterOptions:
         self.many = many.choice((7, 9)) if many.random() < MANY_SHARE else 0
         self.many_members = many.choice((3, 5, 7))
         self.strands = Random(f"{seed} stranded queues").random() < LATER_SHARE
+        self.weak = Random(f"{seed} weak groups").random() < WEAK_SHARE
         recent = Random(f"{seed} recent entries")
         self.recent_bytes = recent.choice((RECENT_BYTES, RECENT_BYTES, 0, 500, 5_000))
         self.feed_reads = recent.choice((16, 2, 0, 0))

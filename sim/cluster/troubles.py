@@ -42,13 +42,14 @@ class ClusterTroubles:
     Attributes:
         armed: Whether the next member that waits for a snapshot is to stand still.
         restoring: Puts a disk back.
+        spoiling: Damages a disk, or empties it.
     """
 
     def __init__(self, world: ClusterWorld) -> None:
         self._world = world
         self.armed = False
         self.restoring = Restoring(world)
-        spoiling = Spoiling(world)
+        self.spoiling = Spoiling(world)
         self._acts: dict[str, Callable[[Site], None]] = {
             swarm.KILL: Site.kill,
             swarm.POWER: self._fail_power,
@@ -74,8 +75,8 @@ class ClusterTroubles:
             swarm.DAMAGE: self._damage,
             swarm.OUTLIVE: lambda _: self._arm(),
             swarm.RESTORE: self.restoring.strike,
-            swarm.SPOIL: spoiling.spoil,
-            swarm.WIPE: spoiling.wipe,
+            swarm.SPOIL: self.spoiling.spoil,
+            swarm.WIPE: self.spoiling.wipe,
         }
 
     def strike(self, trouble: str) -> None:

@@ -10,6 +10,7 @@ Source: R-01, R-02, R-12 to R-14, R-20; G-09.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, final
 
 from sim.model import Violation
@@ -67,8 +68,8 @@ class Vouching:
                 known = self._replaced.setdefault(group_id, [])
                 known.append((site.name, states.pop(site.name)))
 
-    def begun_anew(self, site: Site) -> None:
-        """A node whose disk was put back is up again.
+    def begun_anew(self, site: Site, deleted: Collection[int] = ()) -> None:
+        """A node whose disk was put back is up again; of some groups nobody is promised anything.
 
         Raises:
             Violation: It goes on with a copy that may lack what it had vouched for.
@@ -77,7 +78,9 @@ class Vouching:
         assert node is not None
         for group_id, member in node.cluster.members.items():
             state = member.raft.state
-            for name, before in self._replaced.get(int(group_id), ()):
+            for name, before in (
+                () if group_id in deleted else self._replaced.get(int(group_id), ())
+            ):
                 if name == site.name and before.incarnation == state.incarnation:
                     raise Violation(f"group {group_id}: {name} goes on with an older copy")
 

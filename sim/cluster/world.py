@@ -103,6 +103,8 @@ class ClusterWorld(Stage):
         sites: All machines by name, those that are lost too.
         far: Draws who connects to nodes that hold nothing.
         wall_jumps: Whether wall clocks do.
+        forces: Whether operators have nodes forgotten with the queues that have their last voter
+            there.
     """
 
     clustered = True
@@ -153,6 +155,7 @@ class ClusterWorld(Stage):
         """Those whose clients are gone, which their nodes do not know."""
         self._replaced = False
         self.wall_jumps = CLOCK in self.faults.faults
+        self.forces = False
         self._alarm_step = -1
         self._gone: dict[str, set[int]] = {}
         # A method that finds no majority for half a minute ends its connection.
@@ -385,7 +388,7 @@ class ClusterWorld(Stage):
                 return
             running = not node.cluster.detector.suspected(name)
             try:
-                command = check_remove_node(node.metadata, name, running)
+                command = check_remove_node(node.metadata, name, running, force=self.forces)
             except Refusal as error:
                 self.say("%s: %s", other.name, error.text)
                 continue
@@ -727,6 +730,10 @@ class ClusterWorld(Stage):
     def dropped(self, queue: QueueState) -> int:
         """Messages dropped at a queue's delivery limit, or that its node has said are gone."""
         return self.drops.total(queue) + len(self._gone.get(queue.name, ()))
+
+    def gone(self, queue: str) -> set[int]:
+        """The numbers of the messages that a queue's node has said are gone."""
+        return self._gone.get(queue, set())
 
     def mourn(self, queue: str, runs: str) -> None:
         """A node says which messages of a classic queue its damaged disk has lost."""

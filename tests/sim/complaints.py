@@ -157,6 +157,10 @@ COMPLAINTS: Final = {
     "forgets_whose_turn": STATE,
     "expired_are_lost": NEVER_CAME,
     "shares_an_epoch": Complaint("checkers.checkouts", "epoch [0-9]+, though there were"),
+    # Queues of one and two voters.
+    "waits_for_the_other": Complaint("cluster.world", "a queue has no leader within"),
+    "waits_for_what_is_gone": Complaint("cluster.world", "messages do not come out within"),
+    "numbers_go_on": Complaint("cluster.world", "publishes are not confirmed within"),
     # Feeds.
     "confirmed_twice": NOT_DONE,
     "of_another_queue": Complaint("checkers.told", "as is told, and .* in the log of the queue"),

@@ -29,6 +29,7 @@ from tests.sim import (
     planted_policies,
     planted_raft,
     planted_retries,
+    planted_weak,
 )
 from tests.sim.complaints import COMPLAINTS, Complaint
 from tests.sim.planted import Undo, Where
@@ -56,7 +57,7 @@ LATEST = {
 }
 """Likewise, for all of them."""
 
-LATEST_OF_CLUSTERS: dict[str, Any] = {"many": 0, "strands": False}
+LATEST_OF_CLUSTERS: dict[str, Any] = {"many": 0, "strands": False, "weak": False}
 
 STALE = ("AttributeError", "NameError", "TypeError", "ImportError")
 """What a plant raises that no longer fits the code, and then proves nothing."""
@@ -142,6 +143,7 @@ def main() -> None:
         (planted_policies.PLANTED, True),
         (planted_raft.PLANTED, True),
         (planted_retries.PLANTED, True),
+        (planted_weak.PLANTED, True),
         (planted_cluster.RARE, True),
         (planted_raft.RARE, True),
     ):

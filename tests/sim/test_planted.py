@@ -22,6 +22,7 @@ from tests.sim import (
     planted_policies,
     planted_raft,
     planted_retries,
+    planted_weak,
 )
 from tests.sim.complaints import COMPLAINTS, Complaint, complaint_of
 from tests.sim.hunt import SEEDS_MAX, hunt
@@ -45,6 +46,7 @@ IN_CLUSTERS = {
     **planted_policies.PLANTED,
     **planted_raft.PLANTED,
     **planted_retries.PLANTED,
+    **planted_weak.PLANTED,
 }
 
 MIXED = {
