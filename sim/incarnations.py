@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, final
 
-from sim import delays
+from sim import delays, hops
 from sim.dead_letters import SOURCE, TARGET
 from sim.governed import BURIED, GOVERNED
 from sim.model import CONFIRMED, NEVER, RETURNED, Message, Violation
@@ -398,6 +398,8 @@ class Incarnations:
             self._lasting = {queue.name for queue in self._world.queues}
             if self._world.letters is not None:
                 self._lasting |= {SOURCE, TARGET}
+            if self._world.hops is not None:
+                self._lasting |= {hops.FIRST, hops.SECOND}
             if self._world.delays is not None:
                 self._lasting |= {delays.STORE, delays.TARGET}
             if self._world.spills is not None:

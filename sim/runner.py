@@ -137,6 +137,8 @@ NEEDED_OF_CLUSTERS = (
     "dead letters delivery_limit",
     "dead letters maxlen",
     "policies of dead letters",
+    "hops of messages",
+    "messages that hop arrived",
     "direct replies",
     "forged addresses",
     "empty queues have room again",

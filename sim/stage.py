@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sim.delays import Delays
     from sim.expiring import Expiring
     from sim.governed import Governed
+    from sim.hops import Hops
     from sim.rejecting import Spills
     from sim.replies import Talks
     from sim.told import Feed
@@ -62,6 +63,7 @@ class Stage:
         counts: How often what happened.
         incarnations: Queues that come and go.
         letters: What becomes of dead letters, if there are any.
+        hops: Likewise of those that come back, if any do.
         delays: Likewise of messages that wait.
         talks: What was asked and answered, if anybody does.
         expiring: Who has used a queue that expires, if there is one.
@@ -94,6 +96,7 @@ class Stage:
         self.clients: list[Client] = []
         self.incarnations = Incarnations(self)
         self.letters: Letters | None = None
+        self.hops: Hops | None = None
         self.delays: Delays | None = None
         self.talks: Talks | None = None
         self.expiring: Expiring | None = None

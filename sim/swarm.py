@@ -50,6 +50,7 @@ OWN_LIMIT_SHARE = 0.25
 ONCE_SHARE = 0.3
 VARIES_SHARE = 0.8
 EAGER_SHARE = 0.5
+HOPS_SHARE = 0.12
 TOLD_SHARE = 1 / 6
 RENEWED = ("quorum", "classic", "transient")
 """Kinds of queues that are deleted and declared again, in clusters."""
@@ -115,6 +116,9 @@ class Options:
         governed: Which kind of queue policies change again and again; empty if there is none.
         governed_varies: Whether these policies may say `reject-publish-dlx` and consumer timeouts.
         quits: Whether some clients close, and answer closes, in odd orders.
+        hops: Whether messages die in one queue, and come back from another one; how they go,
+            "at-most-once" or "at-least-once". Empty if they do not.
+        hops_rounds: Whether they may go round with nobody rejecting them.
         told: Of which kind the queue of an events feed is; empty if there is no feed.
         told_most: So many blocks that queue may have; -1 for no limit.
         told_rejects: Whether it rejects those beyond, and does not drop its first ones.
@@ -237,6 +241,10 @@ class Options:
         self.eager = eager.random() < EAGER_SHARE
         self.eager_lease_ms = eager.choice((0, 200, 600))
         self.quits = Random(f"{seed} quits").random() < LATER_SHARE
+        hops = Random(f"{seed} hops")
+        way = hops.choice(("at-most-once", "at-least-once"))
+        self.hops = way if hops.random() < HOPS_SHARE else ""
+        self.hops_rounds = hops.random() < 0.5
         told = Random(f"{seed} told")
         kind = told.choice(("quorum", "quorum", "classic"))
         self.told = kind if told.random() < TOLD_SHARE else ""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, final
 
-from sim import delays
+from sim import delays, hops
 from sim.actors import Actor
 from sim.cluster.stranding import Stranding
 from sim.cluster.weak import WeakGroup
@@ -100,6 +100,7 @@ class Healing:
         self._hear()
         self._expire()
         self._bury()
+        self._come_to_rest()
         self._spill()
         if world.governed is not None:
             Trials(self, world, world.governed).run()
@@ -192,6 +193,37 @@ class Healing:
         self.leave()
         world.until(QUIET_MS, "the nodes do not come to rest", self.agreed)
         letters.check()
+
+    def _come_to_rest(self) -> None:
+        """Nothing may go round for ever."""
+        world = self._world
+        known = world.hops
+        if known is None:
+            return
+        world.clients = hops.last_turners(world, known)
+        world.begin_acting()
+        left = "messages go round, or stay in one of two queues"
+        world.until(BURY_MS, left, lambda: self._stands_still(known.keeps()))
+        self.leave()
+        world.until(QUIET_MS, "the nodes do not come to rest", self.agreed)
+        known.check()
+
+    def _stands_still(self, kept: bool) -> bool:
+        """Whether nothing is left that hops.
+
+        Args:
+            kept: Whether what would go round stays in a queue, as one of its dead letters.
+        """
+        names = (hops.FIRST, hops.SECOND)
+        if not kept:
+            return self.left_in(names) == 0
+        for site in self._world.running():
+            assert site.node is not None
+            for queue in [site.node.queues.find("/", name) for name in names]:
+                if isinstance(queue, FifoQueue):
+                    if queue.fifo.ready_count() + queue.fifo.held_count():
+                        return False
+        return True
 
     def _dead_letters_once(self) -> bool:
         """Whether nobody keeps any more what dies, as a policy may have said."""
@@ -321,7 +353,7 @@ class Healing:
         """Whether there are fewer than before."""
         return self.left_in(LETTERS) <= self._bound
 
-    def left_in(self, names: tuple[str, str]) -> int:
+    def left_in(self, names: tuple[str, ...]) -> int:
         """Messages in some queues, all copies counted."""
         left = 0
         for site in self._world.running():

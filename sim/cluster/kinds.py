@@ -14,6 +14,7 @@ from sim.dead_letters import Letters, add_letters
 from sim.delays import Delays, add_delays
 from sim.expiring import Expiring, add_users
 from sim.governed import Governed, add_governed
+from sim.hops import Hops, add_hops
 from sim.model import QueueState
 from sim.rejecting import Spills, add_spills
 from sim.replies import add_talks
@@ -32,6 +33,7 @@ def add_kinds(world: ClusterWorld) -> None:
     """Add all that the options of a run have, and its clients."""
     _add_renewers(world)
     _add_letters(world)
+    _add_hops(world)
     _add_delays(world)
     _add_users(world)
     _add_spills(world)
@@ -73,6 +75,15 @@ def _add_letters(world: ClusterWorld) -> None:
         random = Random(f"{world.seed} letters")
         world.letters = Letters(world, random, kind, source, sure, strict)
         add_letters(world, world.clients, world.letters)
+
+
+def _add_hops(world: ClusterWorld) -> None:
+    """Two queues each of which has the other one's dead letters, and clients of the first."""
+    way = world.options.hops
+    if way:
+        once, rounds = way == "at-most-once", world.options.hops_rounds
+        world.hops = Hops(world, Random(f"{world.seed} hops of"), once, rounds)
+        add_hops(world, world.clients, world.hops)
 
 
 def _add_delays(world: ClusterWorld) -> None:

@@ -157,6 +157,10 @@ COMPLAINTS: Final = {
     "forgets_whose_turn": STATE,
     "expired_are_lost": NEVER_CAME,
     "shares_an_epoch": Complaint("checkers.checkouts", "epoch [0-9]+, though there were"),
+    # Messages that die and come back.
+    "goes_round": Complaint("hops", "which went round with nobody rejecting it"),
+    "goes_round_at_least_once": Complaint("hops", "which went round with nobody rejecting it"),
+    "hops_twice": Complaint("hops", "for the [0-9]+th time, and it was rejected"),
     # Queues of one and two voters.
     "waits_for_the_other": Complaint("cluster.world", "a queue has no leader within"),
     "waits_for_what_is_gone": Complaint("cluster.world", "messages do not come out within"),

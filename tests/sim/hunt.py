@@ -24,6 +24,7 @@ from tests.sim import (
     planted_features,
     planted_feeds,
     planted_groups,
+    planted_hops,
     planted_limits,
     planted_observers,
     planted_policies,
@@ -54,6 +55,7 @@ LATEST = {
     "eager": False,
     "told": "",
     "quits": False,
+    "hops": "",
 }
 """Likewise, for all of them."""
 
@@ -139,6 +141,7 @@ def main() -> None:
         (planted_features.PLANTED, True),
         (planted_feeds.PLANTED, True),
         (planted_groups.PLANTED, True),
+        (planted_hops.PLANTED, True),
         (planted_limits.PLANTED, True),
         (planted_policies.PLANTED, True),
         (planted_raft.PLANTED, True),
