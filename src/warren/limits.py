@@ -72,9 +72,11 @@ STEP_BYTES: Final = 32
 ROUTE_STEPS_MAX: Final = 262_144
 
 #: What a method of a client counts for, in steps; publishes and acknowledgements do not. Those of
-#: exchanges and queues look at the tables and may change them.
-METHOD_STEPS: Final = 16
+#: exchanges and queues look at the tables and may change them; as much is done for a consumer that
+#: comes, or goes with its channel.
+METHOD_STEPS: Final = 64
 TOPOLOGY_STEPS: Final = 256
+CONSUMER_STEPS: Final = 256
 
 #: Bytes of a message's headers that count for one step where they are decoded, to route by them.
 HEADER_STEP_BYTES: Final = 4

@@ -265,6 +265,23 @@ def test_an_exchange_may_have_as_many_queues_as_it_likes() -> None:
     assert router.steps >= count
 
 
+def test_bindings_that_one_header_is_enough_for_are_found_however_many_have_it() -> None:
+    """They are what the search finds, and not what it looks at, unless they are found again."""
+    router = Router("/")
+    router.add_exchange("h", "headers", False, "")
+    count = ROUTE_STEPS_MAX // 4 + 1_000
+    headers: Table = {f"h{number}": "v" for number in range(6)}
+    for number in range(count):
+        router.add_queue(str(number))
+        bind(router, "h", str(number), "", {"x-match": "any", **headers})
+    assert len(router.route("h", "", {"h0": "v", "other": 1})) == count
+    assert not router.gave_up
+    before = router.steps
+    assert router.route("h", "", headers) == []
+    assert router.gave_up
+    assert router.steps - before < ROUTE_STEPS_MAX + 10
+
+
 class Elsewhere(Places):
     """Has no queue on this node."""
 

@@ -63,6 +63,7 @@ from warren.node.remote.proxying import Remotes
 from warren.node.removals import QueueRemovals
 from warren.node.repairs import Repairs
 from warren.node.replay import NodeReplayer
+from warren.node.small_works import SmallWorks
 from warren.node.store import MetadataStore
 from warren.node.timers import ConnectionTimers, QueueTimers
 from warren.node.usage import Usage
@@ -341,6 +342,7 @@ class Node(Loop):
         self._going_last: list[Resumable] = []
         """Those of them that used up what others are to have first."""
         self._works: deque[Work] = deque()
+        self._small_works: SmallWorks = SmallWorks(self)
         self._spent_outputs: list[Output] = []
         self.due_snapshots: DueSnapshots = DueSnapshots(self.store, self.queues)
         self._congested: dict[Queue, None] = {}
@@ -515,7 +517,7 @@ class Node(Loop):
     def _serve_queues(self) -> None:
         """Seal what queues gathered, and pass on what they hand out."""
         queues = self._dirty_queues
-        if not queues:
+        if not queues and not self._waking:
             return
         self._dirty_queues = []
         for queue in queues:
@@ -760,9 +762,14 @@ class Node(Loop):
         self._works.append(work)
         self.needs_turn = True
 
+    def do_small(self, work: Work) -> None:
+        """Have something done from the next turn on that pays for its steps."""
+        self._small_works.add(work)
+
     def wake_later(self, channel: EndOfTurn) -> None:
         """Have a channel's consumers looked at when settles have been applied."""
         self._waking[channel] = None
+        self.needs_turn = True
 
     # For connections.
 

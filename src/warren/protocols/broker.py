@@ -15,6 +15,7 @@ from warren.limits import (
 )
 from warren.log.config import LogConfig
 from warren.metadata.grants import Grants
+from warren.ports import Work
 from warren.protocols.client import ClientConnection, EndOfTurn
 from warren.protocols.facts import ConsumerFacts
 from warren.protocols.output import OutputHost
@@ -297,6 +298,13 @@ class Broker(Host, OutputHost):
 
         Args:
             spent: Whether it used up more than its bytes of input say; it is among the last then.
+        """
+
+    @abstractmethod
+    def do_small(self, work: Work) -> None:
+        """Have something done from the next turn on that pays for each step from the turn's budget.
+
+        Of such works one turn does as many parts as the budget allows.
         """
 
     # Shortages, and the log.

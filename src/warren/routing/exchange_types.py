@@ -201,14 +201,19 @@ class HeadersIndex(BindingIndex):
             for reasons in (self._by_value.get(given), self._by_name.get(given[0])):
                 if reasons is None:
                     continue
-                self.left -= STEPS_A_CONDITION * len(reasons)
-                if self.left < 0:
-                    return
                 for binding, condition in reasons.items():
                     if condition.any:
-                        several[binding] = None
-                    elif condition.passes(values):
-                        found.append(binding)
+                        if binding in several:
+                            self.left -= 1
+                        else:
+                            # It is found, and no step of the search.
+                            several[binding] = None
+                    else:
+                        self.left -= STEPS_A_CONDITION
+                        if condition.passes(values):
+                            found.append(binding)
+                    if self.left < 0:
+                        return
         found.extend(several)
 
 

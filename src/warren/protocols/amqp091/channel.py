@@ -23,6 +23,7 @@ from warren.metadata.patterns import WORK
 from warren.pending import PendingRequest, Result
 from warren.protocols.amqp091 import methods, tables
 from warren.protocols.amqp091.consuming import ConsumerLink, LinkOwner, MessageFrames
+from warren.protocols.amqp091.leaving import Leaving
 from warren.protocols.amqp091.publishing import (
     BASIC_PUBLISH,
     HEADER_OWED,
@@ -176,6 +177,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         limiter: The limit over all consumers, if one was ever set.
         transaction: What waits for `tx.commit`; None outside transactional mode.
         replies: The consumer of direct replies, if there is one.
+        leaving: The consumers of a channel that has ended, as long as not all have left.
         polled: A message that was polled for, while it is read.
         owed: Of a message that was refused, the bytes of its body that the client still sends, or
             `HEADER_OWED`.
@@ -205,6 +207,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         self.limiter: Limiter | None = None
         self.transaction: Transaction | None = None
         self.replies: DirectReplies | None = None
+        self.leaving: Leaving | None = None
         self.polled: PollLink | None = None
         self.owed: i64 = 0
         self._closing: bool = False
@@ -433,15 +436,12 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         if transaction is not None:
             transaction.keep({} if served is None else served.holders)
         if served is not None:
-            links = served.consumers
+            leaving = Leaving(self, list(served.consumers.values()), served.holders)
             served.consumers = {}
-            for link in links.values():
-                link.closed = True
-                self.consumer_gone(link)
-            for (_, consumer_id), queue in served.holders.items():
-                if not queue.deleted:
-                    queue.down(consumer_id)
             served.holders = {}
+            if not leaving.go_on():
+                self.leaving = leaving
+                self.connection.broker.do_small(leaving)
         if transaction is not None:
             self.transaction = None
             transaction.end()
@@ -906,7 +906,11 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
 
     def _limits_changed(self) -> None:
         if self.limiter is not None and self.limiter.limit > 0:
-            self.connection.broker.wake_later(self)
+            self.wake_later()
+
+    def wake_later(self) -> None:
+        """Have consumers hear, once in this turn, that their shared limit may have room."""
+        self.connection.broker.wake_later(self)
 
     # For the methods.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from warren.limits import CONSUMER_WEIGHT_MAX
+from warren.limits import CONSUMER_STEPS, CONSUMER_WEIGHT_MAX
 from warren.metadata.arguments import count_error
 from warren.metadata.weights import weight_of_table
 from warren.pending import Result
@@ -248,7 +248,7 @@ def _qos(channel: Channel, method: spec.BasicQos) -> None:
         if limiter is not None and limiter.limit > 0:
             # As in RabbitMQ: whoever limits each consumer does not limit the channel any more.
             limiter.limit = 0
-            channel.wake_consumers()
+            channel.wake_later()
     else:
         if limiter is None:
             limiter = Limiter()
@@ -257,7 +257,7 @@ def _qos(channel: Channel, method: spec.BasicQos) -> None:
                 if link.queue.type.global_qos and not link.no_ack:
                     link.queue.limit(link.consumer_id, limiter)
         limiter.limit = method.prefetch_count
-        channel.wake_consumers()
+        channel.wake_later()
     channel.send(spec.BasicQosOk())
 
 
@@ -274,6 +274,7 @@ def _consume(channel: Channel, method: spec.BasicConsume) -> None:
     most = channel.connection.broker.settings.consumers_max
     if 0 <= most <= len(channel.consumers):
         raise ConnectionException(530, f"reached maximum ({most}) of consumers per channel")
+    channel.connection.broker.budget.spent += CONSUMER_STEPS
     queue = channel.vhost.queue_for(name, "read")
     priority = _consume_arguments(queue, method.arguments)
     if queue.type.exclusive_consumers and not queue.admit(method.exclusive):
@@ -403,6 +404,10 @@ class CloseAnswer(Resumable):
     def go_on(self) -> None:
         """Wait for the next of them, or answer."""
         channel = self._channel
+        if channel.leaving is not None:
+            channel.leaving.answer = self
+            channel.hold_number()
+            return
         while self._queues and channel.vhost.removing():
             if channel.vhost.after_removal(self._queues.pop().name, self):
                 channel.hold_number()

@@ -20,7 +20,7 @@ class ServiceQueue:
     def __init__(self) -> None:
         self._made: Turns | None = None
         """Those that stand in line; None if nobody ever did."""
-        self._limited: dict[int, list[Consumer]] | None = None
+        self._limited: dict[int, dict[Consumer, None]] | None = None
         """By the identity of a shared limit that was used up: whose turn it was, in that order.
         None if none ever was.
         """
@@ -86,7 +86,7 @@ class ServiceQueue:
             assert limited is not None, "it waits there"
             key = id(consumer.limiter)
             line = limited[key]
-            line.remove(consumer)
+            del line[consumer]
             if not line:
                 del limited[key]
 
@@ -113,15 +113,15 @@ class ServiceQueue:
         key = id(consumer.limiter)
         line = limited.get(key)
         if line is None:
-            limited[key] = [consumer]
+            limited[key] = {consumer: None}
         else:
-            line.append(consumer)
+            line[consumer] = None
 
     def _wake_limited(self, limiter: Limiter) -> None:
         """Those who wait for room in a shared limit stand in line again, if there is some."""
         limited = self._limited
         if limited is not None and not limiter.used_up():
-            for consumer in limited.pop(id(limiter), []):
+            for consumer in limited.pop(id(limiter), {}):
                 consumer.limited = False
                 self.wait(consumer)
 
