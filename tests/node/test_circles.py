@@ -14,8 +14,23 @@ from typing import Any
 import pytest
 
 from tests.node.pair import Client, Pair
+from warren.metadata.commands import (
+    ClearParameter,
+    ClearPolicy,
+    Command,
+    DeclareVhost,
+    DeleteUser,
+    DeleteVhost,
+    SetParameter,
+    SetPermissions,
+    SetPolicy,
+    SetTopicPermissions,
+    SetUser,
+)
+from warren.routing.exchange_types import EXCHANGE_TYPES
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
+from warren.wire.amqp091.table import Table
 
 ROUNDS = 3
 
@@ -52,6 +67,23 @@ def is_ours(thing: Any) -> bool:
 def living(name: str) -> int:
     """How many objects of a type there are."""
     return sum(type(thing).__qualname__ == name for thing in gc.get_objects())
+
+
+def submit(pair: Pair, *commands: Command) -> None:
+    """Have commands in force."""
+    for command in commands:
+        pair.a.node.store.submit(command, None)
+    pair.settle(5)
+
+
+def declare_and_bind(client: Client, kind: str) -> None:
+    """Have an exchange of a type that leads to a queue `q` and another exchange."""
+    arguments: Table = {"alternate-exchange": "amq.fanout"}
+    if kind == "x-delayed-message":
+        arguments["x-delayed-type"] = "topic"
+    client.call(spec.ExchangeDeclare(0, kind, kind, False, True, False, False, False, arguments))
+    client.call(spec.QueueBind(0, "q", kind, "1", False, {}))
+    client.call(spec.ExchangeBind(0, "amq.fanout", kind, "1", False, {}))
 
 
 def part(client: Client) -> None:
@@ -167,3 +199,98 @@ def test_the_collector_finds_whole_nodes() -> None:
     del pair, client
     gc.collect()
     assert living("Cluster") == before
+
+
+def test_vhosts_that_are_deleted_leave_no_circles(garbage: Callable[[], dict[str, int]]) -> None:
+    """With all that can be in one, and a client that uses it."""
+    pair = Pair(alone=True)
+    node = pair.a.node
+    last = pair.a.client()
+    garbage()
+    for number in range(ROUNDS):
+        name = f"v{number}"
+        submit(pair, DeclareVhost(name), SetPermissions("guest", name, ".*", ".*", ".*"))
+        other = pair.a.client(vhost=name)
+        use(other, "r", "quorum")
+        client = pair.a.client(vhost=name)
+        use(client, "q", "classic")
+        for kind in EXCHANGE_TYPES:
+            declare_and_bind(client, kind)
+        submit(
+            pair,
+            SetPolicy(name, "p", False, "^q", "all", 0, {"max-length": 9}),
+            SetTopicPermissions("guest", name, "topic", ".*", ".*"),
+        )
+        node.vhosts.tracer_of(name)
+        submit(pair, DeleteVhost(name))
+        pair.until(lambda name=name: name not in node.metadata.vhosts)  # type: ignore[misc]
+        pair.settle(30)
+        part(client)
+        part(other)
+        del client, other
+    # Their last records are durable.
+    last.declare("last")
+    last.call(spec.QueueDelete(0, "last", False, False, False))
+    last.methods.clear()
+    pair.settle(60)
+    node.tick(0)
+    assert garbage() == {}
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_queues_that_are_deleted_under_their_clients_leave_no_circles(
+    kind: str, garbage: Callable[[], dict[str, int]]
+) -> None:
+    """Who published to them, has them consumed and polled goes later."""
+    pair = Pair(alone=True)
+    other = pair.a.client()
+    garbage()
+    clients: list[Client] = []
+    for number in range(ROUNDS):
+        clients.append(pair.a.client())
+        use(clients[-1], f"q{number}", kind)
+        other.call(spec.QueueDelete(0, f"q{number}", False, False, False))
+    pair.settle()
+    while clients:
+        part(clients.pop())
+    other.declare("last")
+    other.call(spec.QueueDelete(0, "last", False, False, False))
+    other.methods.clear()
+    pair.settle(60)
+    pair.a.node.tick(0)
+    assert garbage() == {}
+
+
+def test_what_the_tables_have_leaves_no_circles(garbage: Callable[[], dict[str, int]]) -> None:
+    """Exchanges of all types with bindings and alternates, users, policies, parameters."""
+    pair = Pair(alone=True)
+    client = pair.a.client()
+    client.declare("q")
+    garbage()
+    for number in range(ROUNDS):
+        submit(
+            pair,
+            SetPolicy("/", "p", False, "^q", "all", 0, {"max-length": 9}),
+            SetPolicy("/", "o", True, "^q", "all", 0, {"max-length": 9}),
+            SetUser(f"u{number}", b"h", "argon2id", ["administrator"], False),
+            SetPermissions(f"u{number}", "/", ".*", ".*", ".*"),
+            SetTopicPermissions(f"u{number}", "/", "topic", ".*", ".*"),
+            SetParameter("/", "federation", "f", b"{}"),
+            SetParameter("", "", "g", b"1"),
+        )
+        for kind in EXCHANGE_TYPES:
+            declare_and_bind(client, kind)
+        for kind in EXCHANGE_TYPES:
+            client.call(spec.ExchangeDelete(0, kind, False, False))
+        submit(
+            pair,
+            ClearPolicy("/", "p", False),
+            ClearPolicy("/", "o", True),
+            DeleteUser(f"u{number}"),
+            ClearParameter("/", "federation", "f"),
+            ClearParameter("", "", "g"),
+        )
+    client.methods.clear()
+    pair.settle(60)
+    pair.a.node.tick(0)
+    assert garbage() == {}

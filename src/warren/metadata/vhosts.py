@@ -138,7 +138,7 @@ class VhostRemoval(CommandParts):
         if not queues and not self._lots and not exchanges:
             del self._vhosts[tables.name]
             # Clients that are on their way out may ask for routes yet.
-            tables.router.clear()
+            tables.router.retire()
             outcome.vhosts_changed = True
             outcome.gone_vhost = tables
             self.over = True

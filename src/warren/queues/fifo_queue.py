@@ -418,6 +418,11 @@ class FifoQueue(GatheringQueue):
             self.fifo.service.wake(consumer)
             self._mark()
 
+    def close(self) -> None:
+        """The queue was deleted: its machine serves nobody."""
+        super().close()
+        self.fifo.service.disband()
+
     def dispatch(self) -> None:
         """Pass on what the machine handed out."""
         if self.deliveries:

@@ -896,3 +896,5 @@ class QuorumQueue(SessionQueue, Machine):
         if self._acquires is not None:
             self._acquires.abandon_missed()
         self.admission.close()
+        # It refers to its queue; letters that are on their way know it themselves.
+        self.forwarding = None

@@ -197,6 +197,12 @@ class SessionQueue(TableQueue):
         else:
             commands.attach_timed(self._writer(), consumer_id, credit, priority, timeout_ms)
 
+    def close(self) -> None:
+        """The queue was deleted: nobody holds anything of it any more."""
+        super().close()
+        # Channels remember where their last message went, and with it the queue.
+        self.holders.take_all()
+
     def _unlink(self, consumer_id: i64) -> None:
         if self._terms is not None:
             self._terms.pop(consumer_id, None)

@@ -136,6 +136,12 @@ class Router:
         self._changed()
         self._all_changed = self.generation
 
+    def retire(self) -> None:
+        """Lead nowhere from now on: the vhost is gone, and nothing here refers to its tables."""
+        self.alternates = Alternates()
+        self.places = Places()
+        self.clear()
+
     def swap(self, other: Router) -> None:
         """Route as another one does, which has the routes of this one from now on."""
         exchanges, queues = self._exchanges, self._queues

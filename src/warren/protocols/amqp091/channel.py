@@ -23,7 +23,7 @@ from warren.metadata.patterns import WORK
 from warren.pending import PendingRequest, Result
 from warren.protocols.amqp091 import methods, tables
 from warren.protocols.amqp091.consuming import ConsumerLink, LinkOwner, MessageFrames
-from warren.protocols.amqp091.leaving import Leaving
+from warren.protocols.amqp091.leaving import ConsumersLeaving
 from warren.protocols.amqp091.publishing import (
     BASIC_PUBLISH,
     HEADER_OWED,
@@ -207,7 +207,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         self.limiter: Limiter | None = None
         self.transaction: Transaction | None = None
         self.replies: DirectReplies | None = None
-        self.leaving: Leaving | None = None
+        self.leaving: ConsumersLeaving | None = None
         self.polled: PollLink | None = None
         self.owed: i64 = 0
         self._closing: bool = False
@@ -436,7 +436,7 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         if transaction is not None:
             transaction.keep({} if served is None else served.holders)
         if served is not None:
-            leaving = Leaving(self, list(served.consumers.values()), served.holders)
+            leaving = ConsumersLeaving(self, list(served.consumers.values()), served.holders)
             served.consumers = {}
             served.holders = {}
             if not leaving.go_on():

@@ -25,7 +25,7 @@ PART_MIN: Final = 64
 
 
 @final
-class Leaving(Work):
+class ConsumersLeaving(Work):
     """Takes the consumers of one channel out of their queues.
 
     Attributes:

@@ -90,6 +90,20 @@ class ServiceQueue:
             if not line:
                 del limited[key]
 
+    def disband(self) -> None:
+        """Nobody waits any more: the queue is gone.
+
+        Consumers that stand in line refer to each other, and would stay in memory together.
+        """
+        for consumer in self.order():
+            self._turns.remove(consumer)
+        limited = self._limited
+        self._limited = None
+        if limited is not None:
+            for line in limited.values():
+                for consumer in line:
+                    consumer.limited = False
+
     def gave_up(self, consumer: Consumer, count: i64) -> None:
         """A consumer gave up so many messages, and has credit for as many more."""
         limiter = consumer.limiter
