@@ -78,7 +78,8 @@ METHOD_STEPS: Final = 64
 TOPOLOGY_STEPS: Final = 256
 CONSUMER_STEPS: Final = 256
 
-#: Bytes of a message's headers that count for one step where they are decoded, to route by them.
+#: Bytes of a message's headers that count for one step where they are decoded, to route by them,
+#: and bytes of a method with its arguments.
 HEADER_STEP_BYTES: Final = 4
 
 #: What a queue counts for that a message goes to, in steps, if there are more than `QUEUES_FREE`.

@@ -12,7 +12,7 @@ import pytest
 
 from tests.node.pair import Pair
 from tests.protocols.line import Line, publish_frames
-from warren.limits import QUEUE_STEPS, ROUTE_STEPS_MAX, TURN_STEPS_MAX
+from warren.limits import QUEUE_STEPS, ROUTE_STEPS_MAX, TOPOLOGY_STEPS, TURN_STEPS_MAX
 from warren.metadata.commands import SetPolicy, SetTopicPermissions
 from warren.metadata.pattern_steps import STEPS_MAX
 from warren.metadata.patterns import WORK
@@ -221,6 +221,26 @@ def test_dead_letters_whose_routes_are_dear_take_several_turns(kept: bool) -> No
             break
     assert pair.a.queue("q").ready_count() == count
     assert COSTS < most < TURN_STEPS_MAX + 2 * COSTS
+
+
+def test_declares_with_large_arguments_take_several_turns() -> None:
+    """An entry is two bytes at least, and an object: the frame is what is counted."""
+    pair = Pair(alone=True)
+    line = Line(pair.a, channels=32)
+    arguments: Table = {f"x-{number}": None for number in range(10_000)}
+    size = 0
+    frames = b""
+    for channel in range(1, 33):
+        declare = spec.QueueDeclare(0, f"n{channel}", True, False, False, False, False, arguments)
+        frames += method_frame(channel, declare.encode())
+        size = size or len(frames)
+    line.hand(frames)
+    assert line.held
+    most = TURN_STEPS_MAX + size // 4 + TOPOLOGY_STEPS
+    assert pair.a.node.budget.spent <= most
+    costs = turns(pair, lambda: not line.held)
+    assert max(costs) <= most
+    assert len(costs) >= 32 * size // 4 // most - 1
 
 
 def test_declares_that_many_policies_are_looked_at_for_take_several_turns() -> None:

@@ -15,7 +15,7 @@ from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from warren.errors import Refusal
-from warren.limits import FRAME_OVERHEAD_BYTES, METHOD_STEPS, TOPOLOGY_STEPS
+from warren.limits import FRAME_OVERHEAD_BYTES, HEADER_STEP_BYTES, METHOD_STEPS, TOPOLOGY_STEPS
 from warren.message.amqp091.record import content_at
 from warren.message.amqp091.scan import PropertyScan
 from warren.message.flavours import AMQP091
@@ -315,6 +315,8 @@ class Channel(PublishOwner, LinkOwner, Holder, EndOfTurn):
         method = spec.decode_method(data, at, end)
         changes = key >> 16 == EXCHANGE_CLASS or key >> 16 == QUEUE_CLASS
         budget = self.connection.broker.budget
+        # Arguments are a table, of which each entry is an object or more.
+        budget.spent += (end - at) // HEADER_STEP_BYTES
         budget.spent += TOPOLOGY_STEPS if changes else METHOD_STEPS
         before = WORK.steps
         try:
