@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -217,7 +218,9 @@ def test_versions_are_of_the_form_that_other_tools_look_for() -> None:
 def test_versions_of_a_node_are_of_that_form(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broker = Broker(free_port(), tmp_path / "b").start()
+    broker = Broker(free_port(), tmp_path / "b")
+    broker.management = str(free_port())
+    broker.start()
     try:
         monkeypatch.setenv(FOLDER_VARIABLE, str(broker.data_dir))
         monkeypatch.delenv(NODE_VARIABLE, raising=False)
@@ -243,8 +246,34 @@ def test_versions_of_a_node_are_of_that_form(
         assert definitions["rabbitmq_version"] == version
         plugins = json.loads(said("rabbitmq-plugins", "list", "--formatter", "json"))["plugins"]
         assert {plugin["version"] for plugin in plugins} == {version}
+        ask_as_ansible(said, broker.data_dir)
     finally:
         broker.stop()
+
+
+def ask_as_ansible(said: Callable[..., str], data_dir: Path) -> None:
+    """What modules of Ansible's collection for RabbitMQ ask, once and once more.
+
+    `rabbitmq_plugin` disables all plugins that were asked for but those that it is to enable;
+    `rabbitmq_feature_flag` and `rabbitmq_upgrade` look for RabbitMQ's flags by name.
+    """
+
+    def asked_for() -> set[str]:
+        return set(said("rabbitmq-plugins", "-q", "list", "-E", "-m").split())
+
+    wanted = {"rabbitmq_management", "rabbitmq_consistent_hash_exchange"}
+    assert asked_for() == {"rabbitmq_management"}
+    said("rabbitmq-plugins", "enable", "--online", "rabbitmq_consistent_hash_exchange")
+    assert asked_for() == wanted
+    assert asked_for() < set(said("rabbitmq-plugins", "-q", "list", "-e", "-m").split())
+    kept = (data_dir / "enabled_plugins").read_text(encoding="ascii")
+    assert kept == "[rabbitmq_consistent_hash_exchange,rabbitmq_management].\n"
+    lines = said("rabbitmqctl", "-q", "list_feature_flags").splitlines()
+    flags = dict(line.split("\t") for line in lines[1:])
+    for name in ("quorum_queue", "maintenance_mode_status", "picked_messages"):
+        assert flags[name] == "enabled"
+        said("rabbitmqctl", "enable_feature_flag", name)
+    assert "stream_queue" not in flags, "there are none"
 
 
 @pytest.mark.parametrize("formatter", ["json", "json_stream"])

@@ -87,8 +87,6 @@ rabbitmqctl list_feature_flags name state
 rabbitmq-plugins list
 rabbitmq-plugins list -m
 rabbitmq-plugins list -e
-rabbitmq-plugins list -E
-rabbitmq-plugins list management
 rabbitmq-plugins list --formatter json
 rabbitmq-plugins is_enabled rabbitmq_mqtt
 rabbitmq-plugins enable rabbitmq_management

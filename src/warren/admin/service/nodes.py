@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from warren.admin.compatible import RABBITMQ_FLAGS
 from warren.admin.service.caller import MANAGEMENT, MONITORING, Caller
 from warren.admin.service.everywhere import ask_all, others
 from warren.admin.service.operation import operation
@@ -63,9 +64,12 @@ async def os_env(service: AdminService, caller: Caller) -> dict[str, str]:
 
 @operation(MANAGEMENT)
 async def list_feature_flags(service: AdminService, caller: Caller) -> list[FeatureRow]:
-    """List what not every release knows, and whether the whole cluster may use it."""
+    """List what not every release knows, and whether the whole cluster may use it.
+
+    With them are RabbitMQ's flags of what is here: tools ask for these by name.
+    """
     version = service.machine.version
-    return [
+    own = [
         FeatureRow(
             name=name,
             state="enabled" if since <= version else "disabled",
@@ -74,8 +78,20 @@ async def list_feature_flags(service: AdminService, caller: Caller) -> list[Feat
             desc=f"from cluster version {since} on",
             doc_url="",
         )
-        for name, since in sorted(FEATURES.items())
+        for name, since in FEATURES.items()
     ]
+    always = [
+        FeatureRow(
+            name=name,
+            state="enabled",
+            stability="required",
+            provided_by="warren",
+            desc="as in RabbitMQ, in every release",
+            doc_url="",
+        )
+        for name in RABBITMQ_FLAGS
+    ]
+    return sorted(own + always, key=lambda row: row.name)
 
 
 @operation()
@@ -88,6 +104,8 @@ async def enable_feature_flag(service: AdminService, caller: Caller, *, name: st
     Raises:
         Refusal: There is none of that name, some node does not know it, or there is no majority.
     """
+    if name in RABBITMQ_FLAGS:
+        return
     needed = NEWEST if name == ALL else FEATURES.get(name)
     if needed is None:
         raise Refusal(NOT_FOUND, f"feature flag '{name}' is not known")

@@ -417,7 +417,7 @@ class FeatureRow(Row):
 
     name: Annotated[str, Meta(description="the name")]
     state: Annotated[str, Meta(description="enabled or disabled, for the whole cluster")]
-    stability: Annotated[str, Meta(description="`stable`")]
+    stability: Annotated[str, Meta(description="`stable`; `required` of RabbitMQ's flags")]
     provided_by: Annotated[str, Meta(description="`warren`")]
     desc: Annotated[str, Meta(description="from which cluster version on")]
     doc_url: Annotated[str, Meta(description="empty")]

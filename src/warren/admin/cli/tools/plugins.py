@@ -1,12 +1,15 @@
 """`rabbitmq-plugins`: which of RabbitMQ's plugins are built in.
 
 Nothing but the event exchange can be switched on or off: `enable` of what is there changes nothing,
-so that scripts pass, and `enable` of what is not says so.
+so that scripts pass, and `enable` of what is not says so. Which plugins were asked for is kept in a
+file of the data of the node, as by the tool of RabbitMQ, since other tools compare with that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
+from pathlib import Path
 from typing import Any, Final
 
 from warren.admin.cli.tools.command import (
@@ -28,8 +31,12 @@ from warren.admin.cli.tools.command import (
 from warren.admin.cli.tools.session import ToolSession
 from warren.admin.compatible import RABBITMQ_VERSION
 from warren.admin.service.rows import Status
+from warren.config.identity import read_identity
+from warren.errors import BrokerError
 from warren.queue_types import STREAM
 
+FILE: Final = "enabled_plugins"
+NAME: Final = re.compile(r"\w+")
 BUILT_IN: Final = (
     "rabbitmq_auth_mechanism_ssl",
     "rabbitmq_consistent_hash_exchange",
@@ -82,6 +89,34 @@ def built_in(session: ToolSession) -> list[str]:
     return sorted([*BUILT_IN, *found])
 
 
+def _file(session: ToolSession) -> Path | None:
+    """Where it is kept what was asked for; None where the node's data is not on this machine."""
+    folder = session.ask("status", {}, Status).data_dir
+    try:
+        identity = read_identity(folder)
+    except BrokerError:
+        return None
+    return Path(folder, FILE) if identity is not None and identity.name == session.node else None
+
+
+def explicit(session: ToolSession, here: list[str]) -> list[str]:
+    """Those of the plugins that are here which were asked for, and not only there."""
+    asked = ["rabbitmq_management"]
+    path = _file(session)
+    if path is not None:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            asked = NAME.findall(path.read_text(encoding="ascii"))
+    return [name for name in here if name in asked or name == EVENTS]
+
+
+def _keep(session: ToolSession, names: list[str]) -> None:
+    """Remember which were asked for; who may not write there has them enabled all the same."""
+    path = _file(session)
+    if path is not None:
+        with contextlib.suppress(OSError):
+            path.write_text(f"[{','.join(sorted(names))}].\n", encoding="ascii")
+
+
 def _list(session: ToolSession, words: Words) -> Output:
     pattern = words.arguments[0] if words.arguments else ".*"
     try:
@@ -89,12 +124,14 @@ def _list(session: ToolSession, words: Words) -> Output:
     except re.error as error:
         raise Failure(USAGE, f"'{pattern}' is no regular expression: {error}") from None
     here = built_in(session)
-    enabled_only = any(words.options.get(name) for name in ("enabled", "implicitly_enabled"))
-    names = [
-        name
-        for name in sorted({*here, *(() if enabled_only else (*BY_LISTENER, *OTHERS))})
-        if wanted.search(name)
-    ]
+    asked = explicit(session, here)
+    if words.options.get("enabled"):
+        shown = asked
+    elif words.options.get("implicitly_enabled"):
+        shown = here
+    else:
+        shown = [*here, *BY_LISTENER, *OTHERS]
+    names = [name for name in sorted(set(shown)) if wanted.search(name)]
     if words.options.get("minimal"):
         return ToolAnswer("\n".join(names), names)
     width = max((len(name) for name in names), default=0)
@@ -104,7 +141,7 @@ def _list(session: ToolSession, words: Words) -> Output:
         " |/",
     ]
     for name in names:
-        mark = "E*" if name in here else "  "
+        mark = "E*" if name in asked else "e*" if name in here else "  "
         lines.append(f"[{mark}] {name.ljust(width)} {RABBITMQ_VERSION}")
     value: dict[str, Any] = {
         "status": "running",
@@ -112,7 +149,7 @@ def _list(session: ToolSession, words: Words) -> Output:
         "plugins": [
             {
                 "name": name,
-                "enabled": "enabled" if name in here else "not_enabled",
+                "enabled": _enabled(name, here, asked),
                 "running": name in here,
                 "version": RABBITMQ_VERSION,
                 "running_version": RABBITMQ_VERSION if name in here else "",
@@ -121,6 +158,13 @@ def _list(session: ToolSession, words: Words) -> Output:
         ],
     }
     return ToolAnswer("\n".join(lines), value)
+
+
+def _enabled(name: str, here: list[str], asked: list[str]) -> str:
+    """How a plugin is enabled, in RabbitMQ's words."""
+    if name in asked:
+        return "enabled"
+    return "implicit" if name in here else "not_enabled"
 
 
 def _of_listing(session: ToolSession, words: Words) -> str:
@@ -164,6 +208,7 @@ def _configured(session: ToolSession, here: list[str], done: str = "") -> str:
 def _enable(session: ToolSession, words: Words) -> Output:
     here = built_in(session)
     if words.options.get("all"):
+        _keep(session, here)
         return ToolAnswer(_configured(session, here))
     missing = [name for name in words.arguments if name not in (*here, EVENTS)]
     if EVENTS in words.arguments and EVENTS not in here and not missing:
@@ -172,6 +217,7 @@ def _enable(session: ToolSession, words: Words) -> Output:
     if missing:
         names = ", ".join(missing)
         raise Failure(UNAVAILABLE, f"{names} is not built into this version of Warren")
+    _keep(session, sorted({*explicit(session, here), *words.arguments}))
     return ToolAnswer(_configured(session, here))
 
 

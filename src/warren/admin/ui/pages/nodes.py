@@ -50,7 +50,9 @@ async def rebalance(asked: PageRequest) -> WentOn:
 
 async def flags(asked: PageRequest) -> Shown:
     """What not every release knows."""
-    rows: list[dict[str, Any]] = await asked.api(nodes.feature_flags)
+    found: list[dict[str, Any]] = await asked.api(nodes.feature_flags)
+    # RabbitMQ's are for tools: here they are all there always.
+    rows = [row for row in found if row["stability"] != "required"]
     shown = await listed_rows(asked, rows, sort="name")
     columns = ShownColumns("flags", asked.columns, True)
     return Shown("feature-flags.html", list=shown, columns=columns)
