@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from warren.admin.service.caller import POLICYMAKER, Caller, visible
-from warren.admin.service.feeds import check_target
+from warren.admin.service.caller import POLICYMAKER, Caller, check_target, visible
 from warren.admin.service.operation import operation
 from warren.admin.service.rows import GlobalParameterRow, ParameterRow
 from warren.admin.service.service import AdminService
@@ -68,7 +67,7 @@ async def set_parameter(
         command = check_feed_value(service.machine.parameters, vhost, value)
         feed = feed_settings(command.value)
         assert feed is not None, "it was checked"
-        check_target(service, caller, vhost, feed.queue)
+        check_target(service.node.store.authority, caller, vhost, feed.queue)
         await service.change(command)
         return
     if component != VHOST_LIMITS:
