@@ -18,7 +18,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run cluster build wheel test test-pure test-compiled test-package test-process \
-	test-spark lint format rules bench long long-spark fuzz sim demo oracle oracle-random \
+	test-spark lint format lock rules bench long long-spark fuzz sim demo oracle oracle-random \
 	oracle-http clean
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo 'make test    install what the tests need and run them all, pure and compiled'
 	@echo 'make lint    ruff and mypy'
 	@echo 'make format  lay all code out by ruff'
+	@echo 'make lock    write versions and hashes of images anew (needs uv)'
 	@echo 'make rules   which rules of docs/rules.md have a passing test'
 	@echo 'make long    look for faults with new, printed seeds for FOR seconds (3600)'
 	@echo 'make long-spark  RUNS (100) of queues into tables on real Spark, with a fault in each'
@@ -99,6 +100,9 @@ format:
 	@tools/prepare lint
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
+
+lock:
+	@$(PYTHON) tools/lock.py
 
 rules:
 	@$(PYTHON) tools/rules.py
