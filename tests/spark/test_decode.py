@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.spark.fake import NOTHING, batch, record
 from warren.errors import CorruptRecord, UnknownFlavour
+from warren.message.amqp091.note import Note, with_note
 from warren.spark.columns import header_bytes, to_arrow
 from warren.spark.records import parse
 from warren.spark.schema import COLUMNS, arrow_schema, spark_schema
@@ -89,6 +90,16 @@ def test_every_property_body_and_name_comes_back(batches: list[list[tuple]]) -> 
         else:
             assert {h["key"]: h["value"].decode() for h in headers} == props.headers
         assert row["properties_raw"] == props.encode()
+
+
+def test_what_the_broker_noted_is_told_and_headers_that_say_so_are_not() -> None:
+    told = Properties(headers={"x-death": [{"queue": "q", "reason": "rejected"}]})
+    noted = [
+        with_note(record(b"a", properties=told), Note(dead, False, failed, keys))
+        for dead, failed, keys in ((True, 0, []), (False, 3, []), (True, 1, [b"k", b""]))
+    ]
+    got = rows(batch(1, [record(b"a", properties=told), *noted, record(b"")]))
+    assert [row["dead_letter"] for row in got] == [0, 1, 0, 1, 0]
 
 
 def test_timestamp_is_when_the_broker_took_the_batch() -> None:

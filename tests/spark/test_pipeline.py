@@ -244,6 +244,20 @@ def planned(
     return plan
 
 
+def die(connection: Connection, queue: str, bodies: list[bytes], properties: bytes) -> None:
+    """Have messages be rejected whose dead letters go to a queue."""
+    channel = connection.channel()
+    arguments: Any = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue}
+    origin = f"{queue}.origin"
+    channel.queue_declare(origin, arguments=arguments)
+    channel.publish_many("", origin, bodies, properties)
+    for _ in bodies:
+        delivery = channel.get(origin)
+        assert delivery is not None
+        channel.nack(delivery.delivery_tag, requeue=False)
+    channel.close()
+
+
 def taken(connection: Connection, queue: str) -> list[bytes]:
     channel = connection.channel()
     bodies: list[bytes] = []
@@ -563,10 +577,20 @@ def test_a_choice_that_could_not_be_sent_is_not_made(
     told: dict = {"x-death": [{"reason": "rejected", "queue": "q"}], "kept": "yes", "CC": ["other"]}
     letters = [b'{"n": 1}', b'{"n": null}']
     properties = Properties(headers=told, user_id="guest", message_id="m").encode()
-    connection.channel().publish_many("", queue, letters, properties)
+    die(connection, queue, letters, properties)
+    # What says itself that it died is shown, and goes where a replay says and not where it says.
+    connection.channel().publish_many("", queue, [b"forged"], properties)
     folder = PipelineFolder(tmp_path / "p")
     assert main(["pipeline", "bronze", str(folder.path), queue, "--uri", broker.url]) == 0
     triage = Triage(spark, folder)
+    seen = triage.letters()
+    assert seen is not None
+    assert [row.proven for row in seen.orderBy("offset").collect()] == [True, True, False]
+    for way, to_queue, count in (("died_in", None, 2), ("published_to", None, 2), ("", "x", 3)):
+        chosen = Selection(way=way, to_queue=to_queue)
+        rows_there = triage.selected("r", chosen)
+        assert rows_there is not None and rows_there.count() == count
+        assert triage.unproven(chosen) == 3 - count
 
     def decided(**edits: str) -> Plan | None:
         selection = Selection(edits=edits)
@@ -595,7 +619,7 @@ def test_a_choice_that_could_not_be_sent_is_not_made(
     decide_left_out(plan.folder, enumerate(rows), lambda rows: iter(("guest", None)), claims, facts)
     found = triage.letters()
     assert found is not None
-    assert {row.offset: row.replay for row in found.collect()} == {0: None, 1: "r"}
+    assert {row.offset: row.replay for row in found.collect()} == {0: None, 1: "r", 2: None}
     for edits, claimed in (({}, [("guest", 1)]), ({"user_id": "NULL"}, [])):
         selection = Selection(edits=edits)
         rows = triage.selected("s", selection)

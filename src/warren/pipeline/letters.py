@@ -1,6 +1,7 @@
 """Dead letters: why, where and of what the archived messages died that other queues sent on.
 
-What a message died of is told by the first entry of its header `x-death`. What was wrong with it is
+What a message died of is told by the first entry of its header `x-death`. Clients may write such a
+header, too: a letter is `proven` if the broker has noted that it died. What was wrong with it is
 its *signature*: what the consumer said in a header, without the parts that differ from message to
 message, or else what does not fit the schema of the queue that it died in.
 """
@@ -75,19 +76,24 @@ def died(archived: DataFrame) -> DataFrame:
     """Those of archived messages that died, with why and where.
 
     The columns `reason`, `queue`, `exchange`, `routing_key`, `count` and `died_at` are of the last
-    death; `letter_queue` is the queue that the letter was archived from.
+    death; `letter_queue` is the queue that the letter was archived from. `proven` is whether the
+    broker says so; archives of earlier releases do not know.
 
     Args:
         archived: Of `bronze_rows`.
     """
     deaths = F.from_json(header("x-death"), _DEATHS)
+    known = "dead_letter" in archived.columns
+    proven = F.coalesce(F.col("dead_letter") == 1, F.lit(False)) if known else F.lit(False)
     return (
         archived.withColumnRenamed("queue", "letter_queue")
-        .select("letter_queue", *_KEPT, F.get(deaths, F.lit(0)).alias("_death"))
+        .withColumn("proven", proven)
+        .select("letter_queue", *_KEPT, "proven", F.get(deaths, F.lit(0)).alias("_death"))
         .where("_death IS NOT NULL")
         .select(
             "letter_queue",
             *_KEPT,
+            "proven",
             F.col("_death.reason").alias("reason"),
             F.col("_death.queue").alias("queue"),
             F.col("_death.exchange").alias("exchange"),
@@ -178,7 +184,7 @@ class LettersTable:
                 frames.append(had.drop("fault", "signature", "text"))
             if not frames:
                 return 0
-            letters = signed(reduce(lambda a, b: a.unionByName(b), frames), schemas)
+            letters = signed(reduce(_joined, frames), schemas)
             staging = table.staging()
             write_files(letters, staging)
             added = table.take(staging, ROWS, "timestamp")
@@ -189,7 +195,17 @@ class LettersTable:
     def read(self, spark: SparkSession) -> DataFrame | None:
         """All letters; None if there are none."""
         files = self.table.files()
-        return spark.read.parquet(*files) if files else None
+        if not files:
+            return None
+        rows = spark.read.parquet(*files)
+        known = "proven" in rows.columns
+        proven = F.coalesce(F.col("proven"), F.lit(False)) if known else F.lit(False)
+        return rows.withColumn("proven", proven)
+
+
+def _joined(rows: DataFrame, more: DataFrame) -> DataFrame:
+    """Both; tables of earlier releases lack a column."""
+    return rows.unionByName(more, allowMissingColumns=True)
 
 
 def died_at() -> Column:

@@ -58,6 +58,11 @@ class DryRun(NamedTuple):
     claims: list[tuple[str, int]]
 
 
+def goes_by_death(selection: Selection) -> bool:
+    """Whether letters go where their deaths say, and not where who replays them does."""
+    return selection.to_queue is None and selection.to_exchange is None
+
+
 class Triage:
     """The dead letters of a pipeline, as Spark sees them."""
 
@@ -105,6 +110,8 @@ class Triage:
             return None
         if not selection.again:
             chosen = chosen.where("replay IS NULL")
+        if goes_by_death(selection):
+            chosen = chosen.where("proven")
         edited = dict(selection.edits)
         try:
             columns = {
@@ -114,6 +121,19 @@ class Triage:
             return self._messages(rows, replay, selection, set(edited))
         except PySparkException as error:
             raise PipelineError(f"wrong expression: {first_line(error)}") from None
+
+    def unproven(self, selection: Selection) -> int:
+        """How many of the chosen letters do not go, since a client may have written where to.
+
+        Raises:
+            PipelineError: An expression is wrong.
+        """
+        chosen = self._chosen(selection.where) if goes_by_death(selection) else None
+        if chosen is None:
+            return 0
+        if not selection.again:
+            chosen = chosen.where("replay IS NULL")
+        return chosen.where("NOT proven").count()
 
     def write(self, rows: DataFrame, folder: Path) -> None:
         """Write what is selected in its order."""

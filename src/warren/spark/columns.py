@@ -98,6 +98,8 @@ def to_arrow(stored: Stored, queue: str, schema: pa.Schema) -> pa.RecordBatch:
         columns["timestampType"] = _numbers(log_append, "int", None)
     if "exchange" in wanted:
         columns["exchange"] = _strings(block, exchanges, exchanges_end, None)
+    if "dead_letter" in wanted:
+        columns["dead_letter"] = _numbers(block.dead().astype(np.int32), "int", None)
     if "properties_raw" in wanted:
         columns["properties_raw"] = _slices(block, block.properties - 2, block.properties_end, None)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

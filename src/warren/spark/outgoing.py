@@ -47,7 +47,7 @@ _OTHERS: Final = (
 )
 
 #: Columns of a browsed queue that say where a message was, which is over.
-_IGNORED: Final = ("partition", "offset", "timestamp", "timestampType")
+_IGNORED: Final = ("partition", "offset", "timestamp", "timestampType", "dead_letter")
 
 
 class Outgoing(NamedTuple):

@@ -19,7 +19,7 @@ _REPEATING: Final = (
     *("key", "topic", "partition", "timestampType", "exchange", "content_type"),
     *("content_encoding", "type", "app_id", "user_id", "reply_to", "priority", "delivery_mode"),
     *("properties_raw", "vhost", "incarnation", "state", "reason", "acquired_count"),
-    "delivery_count",
+    *("delivery_count", "dead_letter"),
 )
 
 #: Columns whose least and greatest values say nothing, and may be long: each page would have them.

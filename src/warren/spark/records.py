@@ -43,6 +43,7 @@ from warren.log.batch import (
 from warren.log.facts import facts_end
 from warren.message.amqp091.record import (
     BODY_SIZE_AT,
+    DEAD,
     FRAME_HEAD_BYTES,
     HEADER_PROPERTIES_AT,
     NAMES_AT,
@@ -203,6 +204,13 @@ class Block:
                 "table.read", int(self.starts[bad]), f"message {self.numbers[bad]}: bad publish"
             )
         return exchanges, exchanges_end, keys, keys_end
+
+    def dead(self) -> Bytes:
+        """1 for each message that the broker has noted as a dead letter, and 0 for others."""
+        names_end = self.routing()[3]
+        noted = self.headers - names_end - NAMES_TAIL_BYTES >= NOTE_BYTES_MIN
+        dead: Bytes = (noted & (self.view_at(names_end + 1) & DEAD != 0)).astype(np.uint8)
+        return dead
 
     def body(self, row: int) -> bytes:
         """The body of one message, joined from its frames.

@@ -83,6 +83,7 @@ _COLUMNS: Final = (
     ("expiration", "string"),
     ("producer_timestamp", "timestamp"),
     ("properties_raw", "binary"),
+    ("dead_letter", "int"),
 )
 
 

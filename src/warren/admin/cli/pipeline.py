@@ -619,6 +619,7 @@ def _replay(words: argparse.Namespace, folder: PipelineFolder) -> int:
         if rows is None:
             print("no dead letters")
             return 0
+        _show_unproven(triage.unproven(selection))
         return _show(triage.dry_run(rows, selection), words)
     with folder.writing("replays"):
         rows = triage.selected(name, selection)
@@ -627,12 +628,22 @@ def _replay(words: argparse.Namespace, folder: PipelineFolder) -> int:
             batch_rows = replay.BATCH_ROWS
         plan = None
         if rows is not None:
+            _show_unproven(triage.unproven(selection))
             write = partial(triage.write, rows)
             plan = replay.decide(folder, name, selection, write, batch_rows)
     if plan is None:
         print("no letters to send: none fits the condition, or all were sent before (--again)")
         return 0
     return _send(words, folder, plan)
+
+
+def _show_unproven(letters: int) -> None:
+    """Say how many letters stay, since only their headers say that they died."""
+    if letters:
+        print(
+            f"{letters:,} letters are left out: the broker has not noted that they died, so that "
+            "a client may have written where they go; --to-queue or --to-exchange sends them"
+        )
 
 
 def _show(found: DryRun, words: argparse.Namespace) -> int:
