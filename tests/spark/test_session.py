@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from warren.spark.session import prepare_queries
+from warren.spark.session import LOCAL, REDACTED, prepare_queries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,3 +72,27 @@ def test_a_prepared_query_adds_nothing_to_what_all_share(
 def test_what_is_no_source_of_python_is_not_prepared(spark: SparkSession) -> None:
     assert not prepare_queries(spark, "nonesuch")
     assert prepare_queries(spark) and prepare_queries(spark)
+
+
+def test_plans_show_no_password(spark: SparkSession) -> None:
+    """Spark knows that options called so are secret, and not that a URI may be."""
+
+    def plan(**login: str) -> str:
+        reader = spark.readStream.format("warren").options(subscribe="q", groupId="g")
+        for name, value in login.items():
+            reader = reader.option(f"amqp.{name}", value)
+        return str(reader.load()._jdf.queryExecution().toString())
+
+    uri = "amqp://spark:hidden@127.0.0.1:1/%2F"
+    spark.conf.unset(REDACTED)
+    assert "hidden" in plan(uri=uri), "Spark shows it by itself"
+    assert prepare_queries(spark)
+    for login in ({"uri": uri}, {"user": "spark", "password": "hidden"}):
+        shown = plan(**login)
+        assert "redacted" in shown and "hidden" not in shown
+    # What else was hidden stays so.
+    spark.conf.set(REDACTED, "other")
+    assert prepare_queries(spark) and prepare_queries(spark)
+    assert spark.conf.get(REDACTED) == "other|^amqp[.]uri$"
+    assert LOCAL[REDACTED] == "(?i)url|^amqp[.]uri$"
+    spark.conf.set(REDACTED, LOCAL[REDACTED])

@@ -27,7 +27,13 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+REDACTED: Final = "spark.sql.redaction.options.regex"
+"""Names options whose values Spark does not show in plans."""
+URI: Final = "^amqp[.]uri$"
+"""The option that may have a password; Spark knows only names such as `amqp.password`."""
+
 LOCAL: Final = {
+    REDACTED: f"(?i)url|{URI}",
     "spark.driver.extraJavaOptions": (
         "-XX:+UseSerialGC"
         " -Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
@@ -87,7 +93,9 @@ def python_launcher() -> str:
 
 
 def prepare_queries(spark: SparkSession, source: str = "warren") -> bool:
-    """Make it safe for queries of a session to start at the same moment.
+    """Make it safe for queries of a session to start at the same moment, and to show their plans.
+
+    A password in `amqp.uri` stands in no plan and on no page of Spark from here on.
 
     Spark has one map of environment variables for all queries of a data source. Each query puts
     its own in when it starts, and nothing guards that: two of them that are a session's first may
@@ -103,6 +111,9 @@ def prepare_queries(spark: SparkSession, source: str = "warren") -> bool:
     from pyspark.errors import PySparkException
 
     session: Any = spark
+    shown = spark.conf.get(REDACTED) or ""
+    if URI not in shown:
+        spark.conf.set(REDACTED, f"{shown}|{URI}" if shown else URI)
     try:
         manager = session._jsparkSession.sessionState().dataSourceManager()
         variables = manager.lookupDataSource(source).dataSourceCls().envVars()
