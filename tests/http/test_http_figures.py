@@ -166,6 +166,39 @@ def test_what_is_published_to_a_vhost_is_counted(peer: Peer, channel: Any) -> No
     channel.queue_delete("counted")
 
 
+def test_a_vhost_of_a_name_that_was_there_before_counts_anew(peer: Peer) -> None:
+    """At once, as with RabbitMQ; the whole node goes on counting."""
+
+    def made() -> Any:
+        assert peer.raw(Ask("PUT", "/vhosts/again", {}))[0] == 201
+        parameters = pika.ConnectionParameters(peer.host, peer.amqp_port, "again")
+        return pika.BlockingConnection(parameters)
+
+    def used(count: int) -> None:
+        connection = made()
+        own = connection.channel()
+        own.confirm_delivery()
+        own.queue_declare("q")
+        for _ in range(count):
+            own.basic_publish("", "q", b"x")
+            assert own.basic_get("q", auto_ack=True)[0] is not None
+        connection.close()
+
+    def counted() -> list[int]:
+        stats = shown(peer, "/vhosts/again").get("message_stats", {})
+        return [stats.get(name, 0) for name in ("publish", "confirm", "get_no_ack")]
+
+    used(7)
+    assert until(lambda: counted() == [7, 7, 7]), counted()
+    whole = shown(peer, "/overview")["message_stats"]["publish"]
+    assert peer.raw(Ask("DELETE", "/vhosts/again"))[0] == 204
+    used(2)
+    assert max(counted()) <= 2
+    assert until(lambda: counted() == [2, 2, 2]), counted()
+    assert until(lambda: shown(peer, "/overview")["message_stats"]["publish"] >= whole + 2)
+    assert peer.raw(Ask("DELETE", "/vhosts/again"))[0] == 204
+
+
 def test_redeliveries_and_automatic_ones_are_counted(peer: Peer, channel: Any) -> None:
     queue, path = "again", "/queues/%2F/again"
     channel.queue_declare(queue, durable=True)

@@ -248,7 +248,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Any:
         node=SimpleNamespace(
             connections={1: Connection()},
             traffic=traffic,
-            vhosts=SimpleNamespace(traffic={"/": published()}),
+            vhosts=SimpleNamespace(all_traffic=published),
             settings=limits,
             own_alarms=lambda: ALARM_MEMORY,
         ),

@@ -322,6 +322,7 @@ class Node(Loop):
                 self.announcer,
                 Evictions(self, self.metadata),
                 self.usage,
+                self.vhosts,
             ),
             self.events,
         )

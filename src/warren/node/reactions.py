@@ -21,6 +21,7 @@ from warren.node.policies import QueuePolicies
 from warren.node.queues import LocalQueues
 from warren.node.store import MetadataStore
 from warren.node.usage import Usage
+from warren.node.vhosts import NodeVhosts
 from warren.ports import Random
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Reactions:
         announcer: Announcer,
         evictions: Evictions,
         usage: Usage,
+        vhosts: NodeVhosts,
     ) -> None:
         self._loop: Loop = loop
         self._random: Random = random
@@ -65,6 +67,7 @@ class Reactions:
         self._announcer: Announcer = announcer
         self._evictions: Evictions = evictions
         self._usage: Usage = usage
+        self._vhosts: NodeVhosts = vhosts
 
     def note_pending(self, command: commands.Command) -> None:
         """Heed what an entry says of a node, though it is not known to be committed.
@@ -94,6 +97,7 @@ class Reactions:
             self._queues.keep_vhosts(self._evictions.vhosts_in_use())
         if outcome.deleted_vhost is not None:
             self._loop.traffic.forget_vhost(outcome.deleted_vhost.name)
+            self._vhosts.forget_traffic(outcome.deleted_vhost.name)
             self._evictions.vhost_deleted(outcome.deleted_vhost.name)
         if outcome.deleted_user is not None:
             self._evictions.user_deleted(outcome.deleted_user)

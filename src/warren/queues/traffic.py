@@ -115,6 +115,13 @@ class PublishedTraffic:
         self.returned: i64 = 0
         self.dropped: i64 = 0
 
+    def add(self, other: PublishedTraffic) -> None:
+        """Count what is counted elsewhere, too."""
+        self.published += other.published
+        self.confirmed += other.confirmed
+        self.returned += other.returned
+        self.dropped += other.dropped
+
 
 @final
 class ExchangeTraffic:

@@ -36,6 +36,8 @@ class VhostHost:
         disk_full: Whether nothing more may go to the disk of this node.
         replies: What takes direct replies on this node, by vhost and address.
         traffic: What clients of this node published, by vhost.
+        former_traffic: The same to vhosts that are gone, all counts added up.
+        counted_anew: Vhosts that ended since somebody who has figures of them took their names out.
         tracers: Whether vhosts are traced on this node, by name.
         budget: What searches for routes draw on.
     """
@@ -57,6 +59,8 @@ class VhostHost:
         self.disk_full: bool = False
         self.replies: dict[tuple[str, str], ReplyTarget] = {}
         self.traffic: dict[str, PublishedTraffic] = {}
+        self.former_traffic: PublishedTraffic = PublishedTraffic()
+        self.counted_anew: dict[str, None] = {}
         self.tracers: dict[str, Tracer] = {}
         self.budget: TurnBudget = TurnBudget()
 
@@ -66,6 +70,21 @@ class VhostHost:
         if found is None:
             found = self.traffic[vhost] = PublishedTraffic()
         return found
+
+    def forget_traffic(self, vhost: str) -> None:
+        """Count anew what is published to a vhost of a name: the former one is gone."""
+        self.counted_anew[vhost] = None
+        gone = self.traffic.pop(vhost, None)
+        if gone is not None:
+            self.former_traffic.add(gone)
+
+    def all_traffic(self) -> PublishedTraffic:
+        """What clients of this node published, also to vhosts that are gone."""
+        whole = PublishedTraffic()
+        whole.add(self.former_traffic)
+        for counts in self.traffic.values():
+            whole.add(counts)
+        return whole
 
     def tracer_of(self, vhost: str) -> Tracer:
         """Whether a vhost is traced on this node."""

@@ -134,7 +134,8 @@ async def _together(
 async def _figures(service: AdminService, names: set[str], spans: list[SampleRange]) -> NodeFigures:
     """What this node counts in some vhosts."""
     statistics = service.statistics
-    seen = [statistics.vhosts[name] for name in names if name in statistics.vhosts]
+    every = [statistics.of_vhost(name) for name in names]
+    seen = [each for each in every if each is not None]
     found = NodeFigures(
         counters=summed(VHOST_NOTHING, [each.counters for each in seen]),
         rates=summed(VHOST_NO_RATES, [each.rates for each in seen]),
@@ -149,7 +150,7 @@ async def _figures(service: AdminService, names: set[str], spans: list[SampleRan
     for span in spans:
         rows = [nothing] * len(span.moments)
         for name in names:
-            figures = statistics.vhosts.get(name)
+            figures = statistics.of_vhost(name)
             if figures is not None:
                 now = figures.counters + figures.lengths
                 samples = statistics.vhost_samples.at(name, span, now)

@@ -199,7 +199,7 @@ def _exchange(
 def _vhost(
     service: AdminService, vhost: str, name: str, spans: list[SampleRange], keep: bool
 ) -> SharedFigures:
-    figures = service.statistics.vhosts.get(vhost) or Figures(VHOST_NOTHING)
+    figures = service.statistics.of_vhost(vhost) or Figures(VHOST_NOTHING)
     samples = service.statistics.vhost_samples
     now = figures.counters + figures.lengths
     return SharedFigures(

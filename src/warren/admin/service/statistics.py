@@ -122,8 +122,7 @@ def served_of(traffic: Traffic) -> Values:
 
 def published_of(node: Node) -> Values:
     """What clients of a node published, in the order of `PUBLISHED`."""
-    every = [traffic_of(traffic) for traffic in node.vhosts.traffic.values()]
-    return tuple(sum(column) for column in zip((0, 0, 0, 0), *every, strict=True))
+    return published_values(node.vhosts.all_traffic())
 
 
 def churn_of(traffic: Traffic) -> Values:
@@ -230,6 +229,20 @@ class Statistics:
         self.node_samples = SampleStore(of_node, GLOBAL, 1)
         self.clients.forget()
 
+    def of_vhost(self, name: str) -> Figures | None:
+        """The figures of a vhost, which are not those of one that had its name before."""
+        self._forget_former()
+        return self.vhosts.get(name)
+
+    def _forget_former(self) -> None:
+        """Have no figures of vhosts that ended, also where one of the same name has begun."""
+        former = self._node.vhosts.counted_anew
+        if former:
+            for name in former:
+                self.vhosts.pop(name, None)
+            former.clear()
+            self.vhost_samples.keep(self.vhosts)
+
     async def run(self) -> None:
         """Look at everything every few seconds, for ever, at moments that all nodes share."""
         while True:
@@ -247,6 +260,7 @@ class Statistics:
         # take the place of the one before.
         moment = self.moment = round(time.time())
         slices = Slices()
+        self._forget_former()
         before, self.queues = self.queues, {}
         seen: dict[str, list[Queue]] = {}
         for queue in before:

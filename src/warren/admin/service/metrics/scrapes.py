@@ -50,7 +50,7 @@ from warren.admin.service.metrics.samples import SampleTable, Series, labelled, 
 from warren.admin.service.service import AdminService, free_bytes
 from warren.protocols.broker import ALARM_DISK, ALARM_MEMORY
 from warren.queue_types import CLASSIC, QUORUM
-from warren.queues.traffic import SIZE_BOUNDS, PublishedTraffic, ServedTraffic
+from warren.queues.traffic import SIZE_BOUNDS, ServedTraffic
 
 AMQP091: Final = 'protocol="amqp091"'
 SERVED_TYPES: Final = (CLASSIC.name, QUORUM.name)
@@ -63,7 +63,7 @@ async def aggregated(service: AdminService) -> list[Series]:
     queues = await gathering.queues(service, False)
     clients = await gathering.clients(service, False)
     traffic = service.node.traffic
-    through = published_by_clients(service)
+    through = service.node.vhosts.all_traffic()
     exchanges = SampleTable(EXCHANGE.families, False)
     exchanges.add("", gathering.published_values(through))
     channels = SampleTable(CHANNEL_EXCHANGE.families, False)
@@ -308,20 +308,9 @@ def _totals(service: AdminService, queues: QueueReadings, clients: ClientReading
     )
 
 
-def published_by_clients(service: AdminService) -> PublishedTraffic:
-    """What was published on this node to all vhosts, also to those that are gone."""
-    whole = PublishedTraffic()
-    for counts in list(service.node.vhosts.traffic.values()):
-        whole.published += counts.published
-        whole.confirmed += counts.confirmed
-        whole.returned += counts.returned
-        whole.dropped += counts.dropped
-    return whole
-
-
 def _by_protocol(service: AdminService, clients: ClientReadings) -> list[Series]:
     traffic = service.node.traffic
-    through = published_by_clients(service)
+    through = service.node.vhosts.all_traffic()
     series = _one(
         PROTOCOL,
         (
