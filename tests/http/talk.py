@@ -21,7 +21,7 @@ import http.client
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -42,35 +42,36 @@ HASH = re.compile(r"~[\w-]{6}$")
 WAIT_SECONDS_MAX = patient(15.0)
 POLL_SECONDS = 0.2
 
-MEASURED = {
-    *(
-        "cluster_name",
-        "password_hash",
-        "hashing_algorithm",
-        "rate",
-        "port",
-        "ports",
-        "uptime",
-        "os_pid",
-        "mem_used",
-    ),
-    *("mem_limit", "disk_free", "fd_used", "fd_total", "sockets_used", "sockets_total", "db_dir"),
-    *("proc_used", "proc_total", "run_queue", "processors", "log_files", "config_files"),
-    *("original_cluster_name", "explanation", "memory", "disk_free_limit", "disk_reads"),
-    *("disk_writes", "Last Log Index", "Last Written", "Last Applied", "Commit Index"),
-    *("Snapshot Index", "Term", "Machine Version", "connection_created", "connection_closed"),
-    *("channel_created", "channel_closed", "queue_declared", "queue_created", "queue_deleted"),
-    *("connected_at", "peer_port", "recv_oct", "send_oct", "recv_cnt", "send_cnt", "idle_since"),
-    *("timestamp", "product_version", "product_name", "consumer_utilisation", "consumer_capacity"),
-    *("message_bytes", "message_bytes_ready", "message_bytes_unacknowledged", "properties_key"),
-    *("sample", "avg", "avg_rate", "ok", "connection"),
-    *("messages_details", "auth_attempts", "auth_attempts_failed", "auth_attempts_succeeded"),
-}
-"""Keys whose values are told by their types."""
+MEASURED: dict[str, str] = {
+    name: reason
+    for reason, names in {
+        "another each time": ("password_hash", "ok", "connection", "cluster_name",
+                              "original_cluster_name"),
+        "of the broker, not of the API": ("hashing_algorithm", "product_version", "product_name",
+                                          "Snapshot Index", "Machine Version", "consumer_capacity",
+                                          "consumer_utilisation", "disk_reads", "disk_writes"),
+        "where the broker was started, and how": ("port", "ports", "peer_port", "db_dir",
+                                                  "log_files", "config_files", "fd_total",
+                                                  "sockets_total", "proc_total"),
+        "of the machine": ("mem_limit", "disk_free", "disk_free_limit", "processors"),
+        "of a moment": ("timestamp", "uptime", "os_pid", "mem_used", "memory", "fd_used",
+                        "sockets_used", "proc_used", "run_queue", "connected_at", "idle_since"),
+        "as fast as it went": ("rate", "sample", "avg", "avg_rate", "messages_details"),
+        "of all that was done before": ("connection_created", "connection_closed",
+                                        "channel_created", "channel_closed", "queue_declared",
+                                        "queue_created", "queue_deleted"),
+        "how often clients were asked and answered": ("recv_oct", "send_oct", "recv_cnt",
+                                                      "send_cnt"),
+    }.items()
+    for name in names
+}  # fmt: skip
+"""Keys whose values are told by their types, by why they differ: from run to run, from machine to
+machine, or because two brokers are two."""
 
 
 COUNTED = {"message_stats", "queue_totals", "memory"}
-"""Keys of objects in which all numbers are."""
+"""Keys of objects in which all numbers are: of all that was done before, or of a moment. Where an
+answer is waited for and of one vhost, `message_stats` is compared (`Ask.counts`)."""
 
 
 class Ask(NamedTuple):
@@ -81,7 +82,9 @@ class Ask(NamedTuple):
         path: Below `/api`; what begins with `!` stands for itself.
         body: Sent as JSON; a text is sent as it is, None is no body.
         user: Who asks, whose password is the same; None sends no credentials.
-        until: Ask again until the answer has this key everywhere, since figures come late.
+        until: Ask again until the answer has this key everywhere, since figures come late; with a
+            number behind `=`, until that is its value.
+        counts: Whether what `message_stats` counts is compared.
         headers: Beside those that all requests have.
     """
 
@@ -91,6 +94,7 @@ class Ask(NamedTuple):
     user: str | None = "guest"
     until: str = ""
     headers: dict[str, str] = {}
+    counts: bool = False
 
     @property
     def title(self) -> str:
@@ -175,23 +179,34 @@ class Peer:
             compared["location"] = HASH.sub("~<hash>", compared["location"])
         answer: dict[str, Any] = {"ask": ask.title, "status": status, "headers": compared}
         if body is not None:
-            answer["body"] = self.normal(body)
+            answer["body"] = self.normal(
+                body, told=COUNTED - {"message_stats"} if ask.counts else COUNTED
+            )
         return answer
 
-    def normal(self, value: Any, key: str = "") -> Any:
-        """A body as it is compared."""
-        if key in COUNTED:
+    def normal(self, value: Any, key: str = "", told: Collection[str] = COUNTED) -> Any:
+        """A body as it is compared.
+
+        Args:
+            told: Keys below which all numbers are told by their types.
+        """
+        if key in told:
             value = told_by_types(value)
         if isinstance(value, dict):
-            return {str(self.normal(name)): self.normal(item, name) for name, item in value.items()}
+            return {
+                str(self.normal(name)): self.normal(item, name, told)
+                for name, item in value.items()
+            }
         if isinstance(value, list):
             # How many samples there are depends on when the first one was taken.
             some = value[:1] if key == "samples" else value
-            return [self.normal(item, key) for item in some]
+            return [self.normal(item, key, told) for item in some]
         if value == "<number>":
             return value
         if key in MEASURED and not isinstance(value, bool) and value is not None:
             return "<number>" if isinstance(value, (int, float)) else "<text>"
+        if key == "properties_key" and isinstance(value, str):
+            value = HASH.sub("~<hash>", value)
         if isinstance(value, str):
             value = value.replace(self.node, "<node>").replace(str(self.amqp_port), "<port>")
         return value
@@ -242,7 +257,13 @@ def told_by_types(value: Any) -> Any:
 
 
 def has(body: Any, key: str) -> bool:
-    """Whether a body, or each item of a list of some, has a key; a path is cut by dots."""
+    """Whether a body, or each item of a list of some, has a key; a path is cut by dots.
+
+    With `=` and a number behind it, whether that is its value.
+    """
+    key, equals, number = key.partition("=")
+    if equals:
+        return value_at(body, key) == int(number)
     if isinstance(body, list):
         return bool(body) and all(has(item, key) for item in body)
     for name in key.split("."):
@@ -250,3 +271,10 @@ def has(body: Any, key: str) -> bool:
             return False
         body = body[name]
     return True
+
+
+def value_at(body: Any, key: str) -> Any:
+    """The value of a key, whose path is cut by dots."""
+    for name in key.split("."):
+        body = body.get(name) if isinstance(body, dict) else None
+    return body

@@ -49,10 +49,20 @@ TALKS = [
         "samples",
         [
             # RabbitMQ counts with a delay, and later elsewhere.
-            Ask("GET", "/queues/h/q?columns=message_stats", until="message_stats.ack"),
-            Ask("GET", "/queues/h/other?columns=message_stats", until="message_stats.publish"),
-            Ask("GET", "/exchanges/h/e?columns=message_stats", until="message_stats.publish_in"),
-            Ask("GET", "/vhosts/h?columns=message_stats", until="message_stats.ack"),
+            *(
+                Ask(
+                    "GET",
+                    f"/{path}?columns=message_stats",
+                    until=f"message_stats.{key}",
+                    counts=True,
+                )
+                for path, key in (
+                    ("queues/h/q", "ack=2"),
+                    ("queues/h/other", "publish=5"),
+                    ("exchanges/h/e", "publish_in=6"),
+                    ("vhosts/h", "ack=2"),
+                )
+            ),
             Ask("GET", f"/queues/h/q?{RANGES}&columns=message_stats"),
             Ask("GET", f"/queues/h/q?{RANGES}{columns(*LENGTHS)}"),
             Ask("GET", f"/queues/h?{RANGES}&columns=name,message_stats,messages_details"),

@@ -23,7 +23,7 @@ from warren.protocols.broker import Settings
 from warren.replication.frames import group_of, seal
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import PROTOCOL_HEADER, FrameReader, content_frames, method_frame
-from warren.wire.amqp091.properties import decode_properties
+from warren.wire.amqp091.properties import Properties, decode_properties
 from warren.wire.amqp091.table import Table
 
 TICK_MS = 50
@@ -415,9 +415,13 @@ class Got:
         self.body = body
         self._properties = properties
 
+    def properties(self) -> Properties:
+        """Its properties."""
+        return decode_properties(self._properties, 0, len(self._properties))
+
     def headers(self) -> Table:
         """Its headers."""
-        return decode_properties(self._properties, 0, len(self._properties)).headers or {}
+        return self.properties().headers or {}
 
 
 class Client:

@@ -10,8 +10,11 @@ from tests.node.pair import Client, Pair
 from tests.node.test_length_limits import NAME, declare, drained
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
+from warren.wire.amqp091.properties import Properties
+from warren.wire.amqp091.table import Table
 
 KINDS = ["classic", "transient"]
+DEAD_KEY = "x-dead-letter-routing-key"
 
 
 def publish(client: Client, body: bytes, priority: int | None, **more: Any) -> None:
@@ -136,3 +139,54 @@ def test_a_cluster_of_two_releases_has_none() -> None:
     refused = declare(pair.a.client(), "classic", **{"x-max-priority": 3})
     assert isinstance(refused, spec.ChannelClose)
     assert "this needs cluster version 4" in refused.reply_text
+
+
+@pytest.mark.rule("CQ-09")
+@pytest.mark.parametrize("where", ["a", "b"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_priority_is_a_property_whichever_way_a_message_comes(kind: str, where: str) -> None:
+    """By itself, with others, with confirms, in a transaction, through an exchange, as a dead
+    letter, and behind properties that stand before it: each is where its priority says, and each
+    is given on as it came. Neither a header of that name nor another property is one."""
+    pair = Pair()
+    declare(pair.a.client(), kind, **{"x-max-priority": 9})
+    client = pair.stations[where].client()
+    arguments: Table = {"x-max-length": 0, "x-dead-letter-exchange": "", DEAD_KEY: NAME}
+    client.call(spec.QueueDeclare(0, "source", False, True, False, False, False, arguments))
+    client.call(spec.QueueBind(0, NAME, "amq.topic", "to.#", False, {}))
+    send(client, Properties(priority=3), b"alone")
+    for at, priority in enumerate((1, 8)):
+        publish(client, b"together %d" % at, priority)
+    send(client, Properties(headers={"priority": 9}, correlation_id="9"), b"a header")
+    client.call(spec.QueueDeclare(0, NAME, True, False, False, False, False, {}))
+    client.call(spec.TxSelect())
+    send(client, Properties(delivery_mode=2, priority=7), b"in a transaction")
+    client.call(spec.TxCommit())
+    full = Properties(
+        content_type="t", content_encoding="e", headers={"h": 1}, delivery_mode=2, priority=5,
+        correlation_id="c", reply_to="r", expiration="600000", message_id="m", timestamp=1,
+        type_="t", user_id="guest", app_id="a",
+    )  # fmt: skip
+    send(client, full, b"with all others", "amq.topic", "to.here")
+    send(client, Properties(priority=6), b"dead", "", "source")
+    client.call(spec.TxCommit())
+    pair.until(lambda: pair.a.queue(NAME).ready_count() == 7)
+    got = [client.get(NAME) for _ in range(7)]
+    found = [(each.body, each.properties().priority) for each in got if each is not None]
+    assert found == [
+        (b"together 1", 8),
+        (b"in a transaction", 7),
+        (b"dead", 6),
+        (b"with all others", 5),
+        (b"alone", 3),
+        (b"together 0", 1),
+        (b"a header", None),
+    ]
+
+
+def send(
+    client: Client, properties: Properties, body: bytes, exchange: str = "", key: str = NAME
+) -> None:
+    """Publish with properties of any kind."""
+    method = spec.BasicPublish(0, exchange, key, False, False)
+    client.outbox += content_frames(1, method, properties.encode(), body, 131_072)

@@ -37,7 +37,7 @@ class VhostHost:
         replies: What takes direct replies on this node, by vhost and address.
         traffic: What clients of this node published, by vhost.
         former_traffic: The same to vhosts that are gone, all counts added up.
-        counted_anew: Vhosts that ended since somebody who has figures of them took their names out.
+        counted_anew: Vhosts that ended, of which statistics have yet to forget the figures.
         tracers: Whether vhosts are traced on this node, by name.
         budget: What searches for routes draw on.
     """
