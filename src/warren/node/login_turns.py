@@ -16,7 +16,7 @@ from ipaddress import IPv6Address
 from typing import Final, final
 from zlib import crc32
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 FREE: Final = 10
 """Wrong passwords that have a turn at once: a person's, or those of an application that starts."""
@@ -52,6 +52,7 @@ def line_of(user: str) -> int:
     return crc32(user.encode("utf-8", "surrogateescape")) % LINES_OF_NETWORK
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Turn:
     """That of one password.
 
