@@ -20,6 +20,7 @@ from sim.cluster.schedule import MS
 from sim.model import Violation
 from warren.log.files import LogFile
 from warren.metadata.member_checks import voters
+from warren.metadata.tables import MemberRecord
 from warren.wire.amqp091.table import Table
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ class WeakGroup:
         self._fill(here, MANY, FEW)
         if random.random() < 0.5:
             self._take(here, FEW)
-        if not self._calm(bad, backup):
+        calm = self._calm(bad, backup)
+        if not calm or self._voters() != self._holders or len(self._rows(here)) != size:
+            # Or policies have said meanwhile that there are to be others.
             self._remove(here)
             return
         world.count("weak groups")
@@ -137,6 +140,13 @@ class WeakGroup:
             if member is not None:
                 names |= {copy.node for copy in member.raft.members if copy.voter}
         return sorted(names)
+
+    @staticmethod
+    def _rows(here: Site) -> list[MemberRecord]:
+        """Its members by a node's tables, those that are to vote later, too."""
+        assert here.node is not None
+        record = here.node.metadata.queue("/", WEAK)
+        return [] if record is None else record.members
 
     def _fill(self, here: Site, count: int, first: int) -> None:
         """Have so many messages confirmed."""
