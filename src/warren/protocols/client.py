@@ -23,7 +23,8 @@ class ClientConnection:
     """
 
     assembled_bytes: i64
-    number: i64
+    # Not i64: who sets an i64 of a trait, as the node does this, is more than mypyc compiles.
+    number: int
     user: str
     vhost: str
 

@@ -157,7 +157,7 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
         self.agreement: Agreement = Agreement(broker, certified)
         self.state: i64 = AWAIT_HEADER
         self.assembled_bytes: i64 = 0
-        self.number: i64 = 0
+        self.number: int = 0
         self.place: ClientPlace = place
         self._came_ms: i64 = broker.now_ms()
         self._received_bytes: i64 = 0
