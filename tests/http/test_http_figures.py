@@ -420,6 +420,19 @@ def test_lengths_that_fall_have_rates_below_zero(kind: str, peer: Peer, channel:
     assert peer.raw(Ask("DELETE", "/vhosts/falling"))[0] == 204
 
 
+def test_a_binding_says_where_it_is_as_a_path(peer: Peer, channel: Any) -> None:
+    """A slash within a name is none of the path."""
+    channel.queue_declare("there/too")
+    path = "/bindings/%2F/e/amq.direct/q/there%2Ftoo"
+    status, headers, _ = peer.raw(Ask("POST", path, {"routing_key": "a/b", "arguments": {}}))
+    # The key of a binding is the routing key as a path has it, and stands in a path itself.
+    assert (status, headers["location"]) == (201, "there%2Ftoo/a%252Fb")
+    (binding,) = shown(peer, path)
+    assert binding["properties_key"] == "a%2Fb"
+    assert shown(peer, f"{path}/a%252Fb") == binding
+    channel.queue_delete("there/too")
+
+
 def test_a_filtered_page_in_an_order_tells_how_many_there_are(peer: Peer, channel: Any) -> None:
     """Of all, and of those that fit, whatever the list and its order."""
     for number in range(5):

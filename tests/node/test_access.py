@@ -611,6 +611,8 @@ def test_a_vhost_has_no_more_queues_than_it_may(world: World) -> None:
     there = [number for number, answer in enumerate(answers) if type(answer) is spec.QueueDeclareOk]
     client = world.client(vhost="v")
     assert isinstance(client.call(queue(f"{there[0]}")), spec.QueueDeclareOk)
+    world.change(commands.SetVhostLimits("v", {"max-queues": -5}))
+    assert isinstance(client.call(queue("unlimited")), spec.QueueDeclareOk)
     world.change(commands.SetVhostLimits("v", {"max-queues": -1}))
     assert isinstance(client.call(queue("more")), spec.QueueDeclareOk)
     world.change(commands.SetVhostLimits("v", {"max-queues": 0}))

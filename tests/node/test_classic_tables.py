@@ -15,6 +15,8 @@ import pytest
 
 from tests.node.pair import Client, Got, Pair
 from warren.client.table import decode_checkouts, decode_groups, decode_names, decode_runs
+from warren.metadata import commands
+from warren.metadata.passwords import SHA256, hash_password
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
 from warren.wire.amqp091.table import Table
@@ -465,6 +467,22 @@ def test_what_was_published_in_the_same_turn_is_seen() -> None:
         answer = client.call(method)
         assert isinstance(answer, (spec.TableStatusOk, spec.TableBacklogOk))
         assert answer.next == answer.ready == client.published
+
+
+def test_where_a_queue_is_that_may_not_be_read_is_not_told() -> None:
+    pair = Pair()
+    declared(pair)
+    pair.until(lambda: pair.b.knows(QUEUE))
+    for command in (
+        commands.SetUser("u", hash_password(b"u", b"salt"), SHA256, [], False),
+        commands.SetPermissions("u", "/", ".*", ".*", "^other$"),
+    ):
+        pair.a.node.store.submit(command, None)
+    pair.until(lambda: "u" in pair.b.node.metadata.vhosts["/"].permissions)
+    for user, code in (("u", 403), ("guest", 406)):
+        answer = pair.b.client(user=user).call(spec.TableStatus(0, QUEUE, "g"))
+        assert isinstance(answer, spec.ChannelClose) and answer.reply_code == code
+        assert ("on node" in answer.reply_text) == (user == "guest")
 
 
 def test_an_answer_waits_for_the_disk() -> None:

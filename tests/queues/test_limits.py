@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
 from tests.queues.driver import NOW_MS, Driven, waiting
+from tests.queues.test_delayed import all_wait
+from tests.queues.test_scattered import SIZES
 from warren.queues.fifo import commands
-from warren.queues.fifo.config import write_max_length
+from warren.queues.fifo.config import write_max_bytes, write_max_length, write_rejects
 
 
 def most(value: int) -> bytes:
@@ -134,3 +136,35 @@ def test_messages_that_return_are_awaited() -> None:
     while queue.unfinished():
         queue.dispatch()
     assert numbers(queue) == [4, 20, 21]
+
+
+@pytest.mark.rule("QL-04")
+@pytest.mark.parametrize("by_bytes", [False, True])
+def test_publishers_are_let_on_at_four_fifths(by_bytes: bool) -> None:
+    """Of messages or of bytes: one more is too much still."""
+    queue = Driven(20)
+    out = BytesWriter()
+    (write_max_bytes if by_bytes else write_max_length)(out, 100 if by_bytes else 10)
+    write_rejects(out, True)
+    queue.write(lambda to: commands.config(to, out.getvalue()))
+    for number in range(11):
+        queue.enqueue(number, 1, 10)
+    queue.dispatch()
+    assert queue.blocked
+    for left in (10, 9, 8):
+        queue.get(1)
+        queue.dispatch()
+        assert queue.ready_count() == left and queue.blocked == (left > 8)
+
+
+@pytest.mark.rule("QL-02")
+def test_bytes_of_what_waits_to_return_count() -> None:
+    fifo = all_wait(SIZES[0])
+    out = BytesWriter()
+    write_max_bytes(out, fifo.delayed.bytes)
+    fifo.write(lambda to: commands.config(to, out.getvalue()))
+    fifo.dispatch()
+    assert fifo.delayed.count == SIZES[0] and fifo.dropped == 0
+    fifo.enqueue(int(fifo.next_message), 1, 1)
+    fifo.dispatch()
+    assert (fifo.ready_count(), fifo.delayed.count, fifo.dropped) == (0, SIZES[0], 1)
