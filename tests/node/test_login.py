@@ -306,6 +306,27 @@ def spent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
+def test_a_password_that_memory_was_lacking_for_is_not_taken_for_wrong(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked at again, for the client that waits and for others."""
+    low = importlib.import_module("argon2.low_level")
+    wrong = importlib.import_module("argon2.exceptions").VerificationError
+    verify, failed = low.verify_secret, []
+
+    def verifying(*given: Any) -> bool:
+        if len(failed) < 2:
+            failed.append(given)
+            raise wrong("Memory allocation error")
+        return bool(verify(*given))
+
+    monkeypatch.setattr(low, "verify_secret", verifying)
+    caller = pair.a.caller(user="app", password="secret")
+    pair.until(lambda: caller.opened)
+    assert len(failed) == 2
+    assert pair.a.client(user="app", password="secret").opened
+
+
 @pytest.mark.parametrize("scheme", [SHA256, SHA512, MD5, ARGON2, "none", "unknown"])
 def test_each_refusal_costs_one_slow_hash_whatever_user_was_named(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, scheme: str

@@ -94,6 +94,10 @@ def is_slow(scheme: str) -> bool:
     return scheme == ARGON2
 
 
+NO_MEMORY: Final = "Memory allocation error"
+"""The library's text of that."""
+
+
 def is_renewable(password_hash: bytes, scheme: str) -> bool:
     """Whether `argon2_hash` would make another kind of hash of the same password."""
     return scheme != ARGON2 or not password_hash.startswith(ARGON2_OWN)
@@ -105,14 +109,20 @@ def spend_as_much(password: bytes) -> None:
 
 
 def password_matches(password: bytes, password_hash: bytes, scheme: str) -> bool:
-    """Whether a password has this hash. An unknown scheme or an empty hash matches nothing."""
+    """Whether a password has this hash. An unknown scheme or an empty hash matches nothing.
+
+    Raises:
+        MemoryError: There is too little memory to find out.
+    """
     if scheme == ARGON2:
         from argon2.exceptions import Argon2Error
         from argon2.low_level import Type, verify_secret
 
         try:
             return is_argon2(password_hash) and verify_secret(password_hash, password, Type.ID)
-        except Argon2Error:
+        except Argon2Error as error:
+            if str(error) == NO_MEMORY:
+                raise MemoryError(f"Argon2: {error}") from None
             return False
     if scheme not in SCHEMES:
         return False

@@ -78,7 +78,8 @@ class Verification(Job):
     Attributes:
         guesses: Those that wait for what comes of them, of one network each.
         matches: Whether the password is right.
-        late: Whether it was not looked at, since no client can wait for it any more.
+        late: Whether it was not looked at, since no client can wait for it any more, or not to the
+            end, for want of memory.
         renewed: Another hash of the same password, for the tables; empty for none.
     """
 
@@ -113,8 +114,8 @@ class Verification(Job):
         self.matches = matches
 
     def done(self, error: BaseException | None) -> None:
-        """Tell those who wait; where there was no memory for it, that it does not match."""
-        self.matches = self.matches and error is None
+        """Tell those who wait; where memory was lacking, that it came to nothing."""
+        self.late = self.late or error is not None
         self._logins.over(self)
 
 
