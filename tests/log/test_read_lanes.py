@@ -143,3 +143,21 @@ def test_the_time_before_a_read_was_asked_for_is_not_its_time() -> None:
     assert hanging.answers == 0
     log.tick(HUNG_MS + 1_900)
     assert hanging.answers == 1
+
+
+def test_what_was_read_back_is_let_go_of_and_read_again() -> None:
+    """As often as wanted, with nothing that counts for what is gone."""
+    log, executor = filled()
+    for group_id in range(1, GROUPS + 1):
+        log._store.cache.forget(log.group(group_id).share.recent)
+    kept = log.cached_bytes()
+    for _ in range(3):
+        share = log.cache.read_share_bytes()
+        for group_id in range(1, GROUPS + 1):
+            reader = read(log, group_id)
+            executor.drain()
+            assert body(reader) == b"%d" % group_id
+        assert log.cached_bytes() > kept and log.cache.read_share_bytes() < share
+        log.cache.forget_reads()
+        assert log.cached_bytes() <= kept and log.cache.read_share_bytes() == share
+        assert len(log.group(1).share.read_back) == 0

@@ -40,7 +40,13 @@ class World:
             lambda: self.used,
             self._give_back,
             lambda: self._worked,
+            self._let_go,
         )
+        self.kept = 0
+
+    def _let_go(self) -> None:
+        self.freed += self.kept
+        self.kept = 0
 
     def _give_back(self) -> None:
         self.times += 1
@@ -79,6 +85,16 @@ def test_an_idle_process_gives_back_what_it_has_grown_by() -> None:
     assert world.ticks(1) == 0
     world.load = 0.01
     assert world.ticks(IDLE_TICKS) == 1
+
+
+def test_an_idle_process_lets_go_of_what_it_keeps_for_later_reads() -> None:
+    world = World(1 << 40)
+    world.used = world.kept = 2 * GROWN_BYTES
+    world.ticks(IDLE_TICKS * 2)
+    assert world.kept > 0, "it may be read again"
+    world.load = 0.0
+    world.ticks(IDLE_TICKS)
+    assert (world.kept, world.used) == (0, 0)
 
 
 def test_an_idle_process_gives_back_where_memory_has_no_limit() -> None:

@@ -221,6 +221,18 @@ class _Pool:
         self._order = order
         self._stale = 0
 
+    def clear(self) -> None:
+        """Let go of all batches."""
+        for slot in self._order:
+            if slot.batch.resident:
+                for batch in slot.ring.clear():
+                    batch.resident = False
+                slot.ring.counted = False
+        self._order.clear()
+        self._stale = 0
+        self.size_bytes = 0
+        self.rings = 0
+
     def left(self, ring: Ring) -> None:
         """Count one ring less for the pool, since this one is empty."""
         if ring.counted:
@@ -266,6 +278,10 @@ class Cache:
                 return
             share.read_back.push(batch)
             self._read.admit(batch, share.read_back)
+
+    def forget_reads(self) -> None:
+        """Let go of all that was read back, of all groups; it can be read again."""
+        self._read.clear()
 
     def forget(self, ring: Ring) -> None:
         """Empty a ring; its places in the order are passed over, or let go of soon."""

@@ -228,7 +228,11 @@ class Server(OperatorHost):
         self._pulse = Pulse(self._executor, self._reception.clients, self._watchdog)
         self._garbage = Garbage(self.node, self._listeners.answering)
         self._supervisor = Supervisor()
-        self._memory = FreedMemory(self.node.settings.paging_limit_bytes, self._executor)
+        self._memory = FreedMemory(
+            self.node.settings.paging_limit_bytes,
+            self._executor,
+            let_go=self.node.log.cache.forget_reads,
+        )
 
     async def run(self) -> int:
         """Recover, listen, serve until told to stop; returns the exit status."""

@@ -5,8 +5,9 @@ was, and a memory alarm would go on when all that raised it is gone. Above the m
 bodies leave memory (`queues.paging`) the library is told to let go of what it can. That takes some
 milliseconds for each gigabyte, on a thread; where it brings nothing it is done less and less often.
 
-Below the mark it is told so when the process has been idle for a while and has grown since the last
-time: the milliseconds are nobody's then, and operators see what is in use.
+Below the mark it is told so when the process has been idle for a while and has grown since the
+last time: the milliseconds are nobody's then, and operators see what is in use. What is kept only
+for whoever reads it again is let go of before.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class FreedMemory:
         used: Callable[[], int] = resident_bytes,
         give_back: Callable[[], None] = trim,
         worked: Callable[[], float] = time.process_time,
+        let_go: Callable[[], None] = lambda: None,
     ) -> None:
         """
         Args:
@@ -77,6 +79,7 @@ class FreedMemory:
             used: Tells how much this process has.
             give_back: Has the C library let go of what it can.
             worked: Tells how much processor time this process has taken, in seconds.
+            let_go: Has the node forget what an idle one needs not keep.
         """
         self.used = used
         self._limit = limit_bytes
@@ -85,6 +88,7 @@ class FreedMemory:
         self._at_work = False
         self._pause = 1
         self._wait = 0
+        self._let_go = let_go
         self._processor = worked
         self._worked = worked()
         self._idle_ticks = 0
@@ -101,6 +105,7 @@ class FreedMemory:
             self._wait = 0
             grown = used_bytes - self._left_bytes >= GROWN_BYTES
             if grown and self._idle_ticks >= IDLE_TICKS:
+                self._let_go()
                 self._begin()
         elif self._wait > 0:
             self._wait -= 1
