@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from librt.strings import BytesWriter
 
 from tests.queues.driver import NOW_MS, Driven
 from warren.queues.fifo import commands
 from warren.queues.fifo.config import write_max_length, write_single_active
+from warren.queues.fifo.effects import Reply
+
+TIMEOUT_MS = 1_000
+LATE_MS = NOW_MS + 2 * TIMEOUT_MS
 
 
 def fields() -> bytes:
@@ -118,3 +125,104 @@ def test_who_held_messages_too_long_waits_also_where_it_is_said_late() -> None:
         each.enqueue(2, 1)
         each.dispatch()
         assert served(each) == [1], "it has settled all, and has the higher priority"
+
+
+def timed(queue: Driven, consumer_id: int, priority: int = 0) -> None:
+    """A consumer arrives that may hold each message for a second."""
+    queue.write(lambda out: commands.attach_timed(out, consumer_id, 2, priority, TIMEOUT_MS))
+
+
+def timed_out(priority: int) -> Driven:
+    """Consumer 1 held messages 0 and 1 for too long, so that 2, of priority 0, has them now."""
+    queue = single()
+    timed(queue, 1, priority)
+    timed(queue, 2)
+    queue.enqueue(0, 2)
+    queue.dispatch()
+    assert served(queue) == [1]
+    queue.write(commands.time_out, now_ms=LATE_MS)
+    queue.dispatch()
+    assert set(served(queue)) == {2}
+    return queue
+
+
+LATE_SETTLES: dict[str, Callable[[Driven], Reply]] = {
+    "settles": lambda queue: queue.write(lambda out: commands.settle(out, 1, 0, 1)),
+    "rejects": lambda queue: queue.write(lambda out: commands.discard(out, 1, 0, 1)),
+    "returns": lambda queue: queue.write(lambda out: commands.return_(out, 1, 0, 1, False)),
+}
+
+
+@pytest.mark.rule("QQ-18", "CT-15")
+@pytest.mark.parametrize("how", LATE_SETTLES)
+@pytest.mark.parametrize("restored", [False, True])
+def test_who_settles_late_waits_for_its_turn(how: str, restored: bool) -> None:
+    """It is not served beside the one that took over, and gives nothing up of what that has."""
+    queue = timed_out(0)
+    if restored:
+        queue = again(queue)
+    LATE_SETTLES[how](queue)
+    queue.enqueue(2, 4)
+    queue.dispatch()
+    assert served(queue) == [], "the active one has all it may hold"
+    assert int(queue.held) == 2
+    queue.settle(2, 0, 1)
+    queue.dispatch()
+    assert set(served(queue)) == {2}
+    queue.settle(2, 2, 3)
+    queue.cancel(2)
+    queue.dispatch()
+    assert set(served(queue)) == {1}, "now it is its turn"
+
+
+@pytest.mark.rule("QQ-18", "CT-15")
+@pytest.mark.parametrize("how", LATE_SETTLES)
+def test_who_settles_late_takes_over_behind_the_active_one(how: str) -> None:
+    """With a higher priority it is next, when the active one has settled what it holds."""
+    queue = timed_out(5)
+    LATE_SETTLES[how](queue)
+    queue.enqueue(2, 4)
+    queue.dispatch()
+    queue.settle(2, 0, 0)
+    queue.dispatch()
+    assert served(queue) == []
+    queue.settle(2, 1, 1)
+    queue.dispatch()
+    assert set(served(queue)) == {1}
+
+
+@pytest.mark.rule("QQ-18")
+@pytest.mark.parametrize("priority", [0, 5])
+@pytest.mark.parametrize("active_at", [0, 1, 2])
+@pytest.mark.parametrize("holds", [False, True])
+def test_who_is_active_stays_so_behind_a_snapshot(
+    priority: int, active_at: int, holds: bool
+) -> None:
+    """Beside others of its priority, whether these came before or after it, with more credit."""
+    queue = single()
+    ids = [7, 3, 5]
+    for at, consumer_id in enumerate(ids):
+        queue.attach(consumer_id, 3 if at == active_at else 9, priority)
+        if at < active_at:
+            queue.cancel(consumer_id)
+        queue.dispatch()
+    for at in range(active_at):
+        queue.attach(10 + at, 9, priority)
+    queue.enqueue(0, 1)
+    queue.dispatch()
+    active = ids[active_at]
+    assert served(queue) == [active]
+    if not holds:
+        queue.settle(active, 0, 0)
+        queue.dispatch()
+    for each in (again(queue), queue):
+        for number in range(1, 4):
+            each.enqueue(number, 1)
+            each.dispatch()
+            assert served(each) == ([] if holds and number == 3 else [active])
+        first = next(int(each_id) for each_id in each.consumers if int(each_id) != active)
+        each.settle(active, 0, 9)
+        each.cancel(active)
+        each.enqueue(4, 1)
+        each.dispatch()
+        assert set(served(each)) == {first}, "then whoever waits for longest"
