@@ -269,12 +269,14 @@ class Connection(OutputOwner, ClientConnection, FlowControlled, Resumable, Login
             broker.inputs += 1
         end: i64 = len(data)
         most = end
+        share: i64 = broker.input_share
         if bounded:
-            most = min(end, at + broker.input_share - self._turn_bytes)
+            share -= self._turn_bytes
+            most = min(end, at + share)
         start = at
         budget = broker.budget
         spent = budget.spent
-        before = budget.begin(broker.input_share - self._turn_bytes)
+        before = budget.begin(share)
         try:
             at = self._parse(data, at, most)
         except ConnectionException as error:
