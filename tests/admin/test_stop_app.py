@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
+
+import pytest
 
 from tests.admin.host import answered, service_of
 from tests.node.pair import Pair
+from warren.admin.service import maintenance
 from warren.admin.service.caller import LOCAL
 from warren.admin.service.clients import anybody, close_connections, own_connections
-from warren.admin.service.maintenance import drain, revive, stop_app
+from warren.admin.service.maintenance import DELETED_AT_ONCE, drain, revive, stop_app
 
 OPENED = 60
 
@@ -31,12 +35,26 @@ def test_queues_that_are_not_durable_end_with_stop_app() -> None:
     assert names() == {"lasts", "replicated", "elsewhere"}
 
 
-def test_stop_app_ends_without_a_majority() -> None:
+def test_stop_app_waits_once_for_a_majority(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many queues are left: they are there when the node comes back."""
+    for module in ("service", "topology"):
+        monkeypatch.setattr(f"warren.admin.service.{module}.CHANGE_SECONDS", 0.2)
     pair = Pair()
-    pair.a.client().declare("lasts.not", durable=False)
+    client = pair.a.client()
+    for number in range(DELETED_AT_ONCE + 1):
+        client.declare(f"lasts.not.{number}", durable=False)
+    asked: list[str] = []
+    delete = maintenance.delete_queue
+
+    async def counted(*given: Any, **named: Any) -> None:
+        asked.append(named["name"])
+        await delete(*given, **named)
+
+    monkeypatch.setattr(maintenance, "delete_queue", counted)
     pair.b.kill()
     answered(pair, lambda: stop_app(service_of(pair), LOCAL))
     assert pair.a.node.connections == {}
+    assert len(asked) == DELETED_AT_ONCE
 
 
 def test_a_pid_names_one_connection_of_a_life() -> None:

@@ -631,7 +631,7 @@ PLANTED = {
         },
     ),
     open_to_all: Where(12, 100, (LOSE,), {"exclusive": True}),
-    outlives_its_connection: Where(10, 150, (LOSE, CUT), {"exclusive": True}),
+    outlives_its_connection: Where(14, 150, (LOSE, CUT), {"exclusive": True}),
     outlives_its_process: Where(1, 100, (KILL,), {"renewed": ["transient"], "fault_us": 60_000}),
 }
 """With each bug where it shows soon; see `hunt`."""

@@ -6,7 +6,6 @@ It lasts until it is revived or stopped: a node that starts takes clients.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from functools import partial
 from typing import Final
 
@@ -16,7 +15,7 @@ from warren.admin.service.operation import operation
 from warren.admin.service.service import AdminService
 from warren.admin.service.slices import Slices
 from warren.admin.service.topology import delete_queue
-from warren.errors import Refusal
+from warren.errors import NO_MAJORITY, TIMED_OUT, Refusal
 from warren.metadata.tables import NO_OWNER, QueueRecord
 
 DRAINED = "Node was put into maintenance mode"
@@ -43,7 +42,8 @@ async def _let_go(service: AdminService) -> None:
 async def stop_app(service: AdminService, caller: Caller) -> None:
     """Let all clients go, and with them what does not outlive a stop: queues that are not durable.
 
-    As in RabbitMQ, whose application takes such queues with it; `drain` leaves them.
+    As in RabbitMQ, whose application takes such queues with it; `drain` leaves them. A node stops
+    in any case: where no majority lets one go, it waits for that once and leaves the rest.
     """
     await _let_go(service)
     for vhost, tables in list(service.machine.vhosts.items()):
@@ -51,7 +51,8 @@ async def stop_app(service: AdminService, caller: Caller) -> None:
         for at in range(0, len(records), DELETED_AT_ONCE):
             some = records[at : at + DELETED_AT_ONCE]
             deletes = (_delete(service, caller, vhost, record.name) for record in some)
-            await asyncio.gather(*deletes)
+            if not all(await asyncio.gather(*deletes)):
+                return
 
 
 def _ends(service: AdminService, record: QueueRecord) -> bool:
@@ -60,10 +61,13 @@ def _ends(service: AdminService, record: QueueRecord) -> bool:
     return not record.durable and not exclusive and record.node == service.own_name
 
 
-async def _delete(service: AdminService, asker: Caller, vhost: str, name: str) -> None:
-    """Delete a queue, if it is there and a majority lets it go: a node stops in any case."""
-    with contextlib.suppress(Refusal):
+async def _delete(service: AdminService, asker: Caller, vhost: str, name: str) -> bool:
+    """Delete a queue, if it is there; whether a majority was there to let it go."""
+    try:
         await delete_queue(service, asker, vhost=vhost, name=name)
+    except Refusal as refusal:
+        return refusal.kind not in (NO_MAJORITY, TIMED_OUT)
+    return True
 
 
 @operation()
