@@ -691,6 +691,8 @@ class FifoMachine(RuleBasedStateMachine):
         group = self.groups[name]
         group.epoch += 1
         group.keeps = keeps
+        if not keeps:
+            group.lapsed = {}
         group.lease_ms = lease_ms
         group.seen_ms = self.now_ms
         reply = self.apply(lambda out: commands.acquire(out, name, lease_ms, keeps))

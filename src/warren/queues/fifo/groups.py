@@ -218,6 +218,9 @@ class Readers:
             self.groups[name] = group
         group.epoch += 1
         group.keeps = keeps
+        if not keeps:
+            # A snapshot has nothing of what such a group remembers.
+            group.lapsed = []
         group.lease_ms = lease_ms
         group.seen_ms = now_ms
         return AcquireReply(group.epoch, group.settled)

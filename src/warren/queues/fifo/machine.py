@@ -555,6 +555,11 @@ class Fifo:
                 consumer.locks = Locks(timeout_ms)
             mark_suspected(self, consumer)
             self.consumers[consumer_id] = consumer
+        elif consumer.active:
+            # As no node would have it: who polls under this id is not served beside that.
+            self.service.leave(consumer)
+            if self.single is not None:
+                self.single.left(consumer)
         consumer.active = False
         return consumer
 
