@@ -334,7 +334,7 @@ def said(reply: Reply) -> object:
     return reply.code
 
 
-@pytest.mark.rule("QQ-18", "R-27")
+@pytest.mark.rule("QQ-18")
 @settings(max_examples=examples(chosen(150, 400)))
 @given(
     bounds=st.sampled_from([(1, 1, 1), (3, 2, 3), (4_096, 4_096, 8_192), (4_096, 4_096, 8_192)]),
