@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
 from tests.queues.driver import Driven
 from warren.queues.fifo import commands
-from warren.queues.fifo.effects import MALFORMED
+from warren.queues.fifo.effects import MALFORMED, LeaseReply
 from warren.queues.fifo.entry import Encoded, Meta
 from warren.queues.fifo.runs import RunQueue
 
-NUMBERS = st.sampled_from([-(1 << 63), -1, 0, 1, 2, 5, 1 << 24, (1 << 60) + 1, (1 << 63) - 1])
+NUMBERS_TOP = (1 << 63) - 1
+NUMBERS = st.sampled_from([-(1 << 63), -1, 0, 1, 2, 5, 1 << 24, (1 << 60) + 1, NUMBERS_TOP])
 FIELDS = st.lists(NUMBERS.map(lambda number: number.to_bytes(8, "big", signed=True)), max_size=5)
 TAILS = st.sampled_from([b"", b"\0", b"\1", b"\0\0\0\1g", b"\0\0\0\1\xff", b"\xff\xff\xff\xff"])
 COMMAND = st.builds(
     lambda opcode, fields, tail: bytes([opcode]) + b"".join(fields) + tail,
-    st.integers(0, 20),
+    st.integers(0, commands.PICK + 1),
     FIELDS,
     TAILS,
 )
@@ -40,10 +42,25 @@ def test_any_payload_comes_to_the_same_state_wherever_it_lies(
         assert first.code == second.code
         if not payload or commands.problem(payload) == "":
             assert first.code != MALFORMED
+        if commands.problem(payload) == "":
+            one.check()
     assert one.encode() == other.encode()
     restored = Driven()
     restored.restore(one.encode())
     assert restored.encode() == one.encode()
+
+
+@pytest.mark.parametrize("up_to", [0, 3, 4, NUMBERS_TOP - 1, NUMBERS_TOP])
+@pytest.mark.parametrize("rows", [1, 5, NUMBERS_TOP])
+def test_a_checkout_counts_up_to_the_highest_bound(up_to: int, rows: int) -> None:
+    """Of messages from number 0 on, one more than the highest number is no number any more."""
+    fifo = Driven()
+    fifo.enqueue(0, 10, 105)
+    fifo.acquire("g")
+    reply = fifo.write(lambda out: commands.checkout(out, "g", 1, 0, rows, up_to))
+    assert isinstance(reply, LeaseReply)
+    assert reply.count == min(rows, up_to + 1, 10)
+    fifo.check()
 
 
 @given(COMMAND)

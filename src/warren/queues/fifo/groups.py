@@ -83,7 +83,8 @@ class Group:
             if up_to >= 0:
                 if run.first > up_to:
                     break
-                count = min(count, up_to - run.first + 1)
+                # The highest number of all is a bound, too: one more is none.
+                count = min(count - 1, up_to - run.first) + 1
             count = ready.living(run.first, count, now_ms)
             if count == 0:
                 break
