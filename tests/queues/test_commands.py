@@ -63,6 +63,16 @@ def test_a_checkout_counts_up_to_the_highest_bound(up_to: int, rows: int) -> Non
     fifo.check()
 
 
+@pytest.mark.parametrize(("first", "gone"), [(0, 10), (3, 7), (-NUMBERS_TOP - 1, 10)])
+def test_what_left_counts_up_to_the_highest_bound(first: int, gone: int) -> None:
+    fifo = Driven()
+    fifo.enqueue(0, 10, 105)
+    fifo.entry(lambda out: commands.free(out, first, NUMBERS_TOP))
+    fifo.entry(lambda out: commands.free(out, first, -NUMBERS_TOP - 1))
+    assert fifo.ready.count == 10 - gone
+    fifo.check()
+
+
 @given(COMMAND)
 def test_a_command_cut_short_is_never_taken(command: bytes) -> None:
     end = commands.command_end(command, 0, len(command))

@@ -5,7 +5,7 @@ See `commands` for what their bytes say, and `Fifo` for what most of them do.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from librt.strings import read_i64_be
 from mypy_extensions import i64
@@ -20,6 +20,9 @@ from warren.queues.fifo.timeouts import time_out
 
 if TYPE_CHECKING:
     from warren.queues.fifo.machine import Fifo
+
+NUMBER_MAX: Final = (1 << 62) - 1
+"""No message has a higher number."""
 
 
 def apply_commands(fifo: Fifo, meta: Meta, batch: Encoded) -> Reply:
@@ -115,13 +118,13 @@ def apply_commands(fifo: Fifo, meta: Meta, batch: Encoded) -> Reply:
             if fifo.config.keeps_place:
                 # A classic queue's log is read at a start only, and says so of all there is.
                 fifo.all_back()
-            gone = [(int(read_i64_be(payload, at)), int(read_i64_be(payload, at + 8)))]
+            gone = [_freed(payload, at)]
             while behind < end and payload[behind] == commands.FREE:
                 at = behind + 1
                 behind = commands.command_end(payload, behind, end)
                 if behind < 0:
                     return Reply(MALFORMED)
-                gone.append((int(read_i64_be(payload, at)), int(read_i64_be(payload, at + 8))))
+                gone.append(_freed(payload, at))
             fifo.free(gone)
         elif opcode == commands.CONFIG:
             fifo.configure(payload, at + 4, behind)
@@ -129,6 +132,16 @@ def apply_commands(fifo: Fifo, meta: Meta, batch: Encoded) -> Reply:
             reply = apply_reader(fifo, opcode, payload, at, meta.stamp_ms)
         at = behind
     return reply
+
+
+def _freed(payload: bytes, at: i64) -> tuple[int, int]:
+    """The first and the last number of a stretch that left.
+
+    It is cut to the numbers that a message can have: one more or less than those can be counted.
+    """
+    first = max(read_i64_be(payload, at), 0)
+    last = min(read_i64_be(payload, at + 8), NUMBER_MAX)
+    return (int(first), int(last))
 
 
 def _polled(fifo: Fifo, opcode: i64, payload: bytes, at: i64) -> Delivery | None:
