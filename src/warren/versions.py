@@ -86,6 +86,9 @@ PICKED_MESSAGES: Final = 4
 DIRECT_REPLIES: Final = 4
 """Direct replies reach channels of other nodes."""
 
+CREATION_INDEXES: Final = 4
+"""Vhosts and users are told from former ones of their names."""
+
 FEATURES: Final = {
     "policy_delivery_limit": POLICY_DELIVERY_LIMIT,
     "node_labels": NODE_LABELS,

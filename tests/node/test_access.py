@@ -16,6 +16,7 @@ from warren.client.table import decode_names
 from warren.limits import QUEUES_AT_ONCE_MAX
 from warren.metadata import commands
 from warren.metadata.commands import Command
+from warren.metadata.grants import NEVER, PERMISSIONS, GrantedScope, Grants, TokenVerifier
 from warren.metadata.passwords import SHA256, hash_password
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import content_frames
@@ -756,3 +757,84 @@ def test_a_node_that_takes_over_tables_as_a_whole_closes_what_is_gone_there() ->
     assert closed(of_user).reply_text == "CONNECTION_FORCED - user 'u' is deleted"
     assert closed(of_vhost).reply_text == "CONNECTION_FORCED - vhost 'v' is deleted"
     assert not stays.methods
+
+
+TOKEN = "eyJ.of.all"
+
+
+class BearerOfAll(TokenVerifier):
+    """Lets the bearer of any token do everything."""
+
+    def verify(self, token: str) -> Grants:
+        scopes = [GrantedScope(each, "*", "*", "*") for each in PERMISSIONS]
+        return Grants("bearer", [], scopes, NEVER)
+
+
+def without_b(world: World) -> None:
+    """Cut node b off from the others."""
+    pair = world.pair
+    for other in ("a", "c"):
+        pair.cut(other, "b")
+        pair.cut("b", other)
+        pair.blocked |= {(other, "b"), ("b", other)}
+
+
+def with_b(world: World) -> None:
+    """Let node b have the tables of the others, as a whole."""
+    pair = world.pair
+    before = pair.b.node.metadata.applied_index
+    for station in (pair.a, pair.stations["c"]):
+        member = station.node.store.member()
+        assert member.snapshots.take(member, True) > 0
+    pair.settle(40)
+    pair.blocked.clear()
+    pair.until(lambda: pair.b.node.metadata.applied_index >= pair.a.node.metadata.applied_index)
+    assert pair.b.node.metadata.applied_index > before
+    assert pair.a.node.metadata.state_hash() == pair.b.node.metadata.state_hash()
+
+
+def test_tables_as_a_whole_tell_a_vhost_or_user_from_a_former_one_of_its_name() -> None:
+    """What was deleted and made anew is another one: rights in the former are gone."""
+    pair = Pair()
+    world = World(pair)
+    pair.add("c")
+    make_user = commands.SetUser("u", hash_password(b"u", b"salt"), SHA256, [], False)
+    make_vhost = commands.SetPermissions("guest", "v", ALL, ALL, ALL)
+    world.change(commands.DeclareVhost("v"), make_vhost)
+    world.change(
+        commands.SetVhost("w", True, {}), commands.SetPermissions("guest", "w", ALL, ALL, ALL)
+    )
+    pair.settle()
+    # Whom a token names is no user of the tables, and so not gone with any.
+    pair.b.node.tokens = BearerOfAll(False)
+    bearer = pair.b.client(user="bearer", password=TOKEN)
+    stays = [pair.b.client(), pair.b.client(vhost="w"), bearer]
+    of_user = pair.b.client(user="u")
+    of_vhost = pair.b.client(vhost="v")
+    of_vhost.declare("q", durable=True)
+    without_b(world)
+    world.change(
+        commands.DeleteUser("u"),
+        make_user,
+        commands.SetPermissions("u", "/", ALL, ALL, ALL),
+        commands.DeleteVhost("v"),
+        commands.DeclareVhost("v"),
+        make_vhost,
+        # What is changed stays what it is.
+        commands.SetUserTags("guest", ["administrator"]),
+        commands.SetUser("guest", hash_password(b"guest", b"salt"), SHA256, [], False),
+        commands.SetVhost("w", False, {"description": "other"}),
+    )
+    with_b(world)
+    pair.until(lambda: bool(of_user.methods) and bool(of_vhost.methods))
+    assert closed(of_user).reply_text == "CONNECTION_FORCED - user 'u' is deleted"
+    pair.until(lambda: isinstance(of_vhost.methods[-1], spec.ConnectionClose))
+    assert closed(of_vhost).reply_text == "CONNECTION_FORCED - vhost 'v' is deleted"
+    assert not any(each.methods for each in stays)
+    # Those that come now are of the present ones.
+    again = [pair.b.client(user="u"), pair.b.client(vhost="v")]
+    without_b(world)
+    world.change(commands.SetUserTags("u", ["management"]))
+    with_b(world)
+    for each in [*again, *stays]:
+        assert isinstance(each.call(spec.BasicQos(0, 0, False)), spec.BasicQosOk)

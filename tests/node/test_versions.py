@@ -22,6 +22,7 @@ from warren.protocols.peer import refusal as codes
 from warren.routing.exchange_types import EXCHANGE_TYPES, OLDEST_TYPES
 from warren.versions import (
     COUNTED_FAILURES,
+    CREATION_INDEXES,
     DELIVERY_LIMIT_ARGUMENT,
     NEWEST,
     OLDEST,
@@ -388,3 +389,40 @@ def test_a_log_says_the_version_of_what_comes_before_the_tables_know_it() -> Non
     pair.until(lambda: log.last_index > before)
     pair.settle(30)
     assert c.node.metadata.version < NEWEST and said(pair) == [NEWEST] * 3
+
+
+def test_what_was_created_before_the_version_that_notes_it_has_no_index_of_that() -> None:
+    """So that an older release reads the tables, and all nodes have the same ones."""
+    pair, releases = three(CREATION_INDEXES - 1)
+    store = pair.a.node.store
+    store.submit(commands.DeclareVhost("v"), None)
+    store.submit(commands.DeclareVhost("w"), None)
+    pair.until(lambda: all("w" in each.node.metadata.vhosts for each in pair.stations.values()))
+    *_, users_rows, vhosts = msgspec.msgpack.decode(pair.a.node.metadata.snapshot())
+    assert {len(row) for row in users_rows} == {5} and {len(row) for row in vhosts} == {7}
+    for name in ("b", "c", "a"):
+        restart(pair, releases, name, NEWEST)
+    pair.until(lambda: versions(pair) == [NEWEST] * 3)
+    store = pair.a.node.store
+    for command in (
+        commands.DeleteVhost("v"),
+        commands.DeclareVhost("v"),
+        commands.SetUser("late", b"", SHA256, [], False),
+    ):
+        store.submit(command, None)
+    pair.until(lambda: all("late" in each.node.metadata.users for each in pair.stations.values()))
+
+    def hashes() -> set[str]:
+        return {each.node.metadata.state_hash() for each in pair.stations.values()}
+
+    for again in (False, True):
+        for station in pair.stations.values():
+            if again:
+                restart(pair, releases, station.name, NEWEST)
+            tables = station.node.metadata
+            assert tables.vhosts["v"].created > 0 and tables.users["late"].created > 0
+            assert tables.vhosts["w"].created == tables.users["guest"].created == 0
+        pair.until(lambda: len(hashes()) == 1)
+        restored = MetadataMachine()
+        restored.restore(pair.a.node.metadata.snapshot())
+        assert {restored.state_hash()} == hashes()

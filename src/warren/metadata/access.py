@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import i64
+
 from warren.metadata.commands import (
     ClearPermissions,
     ClearTopicPermissions,
@@ -54,9 +56,14 @@ def apply_access(
     users: dict[str, UserRecord],
     vhosts: dict[str, VhostRecord],
     command: Command,
+    created: i64,
     outcome: Outcome,
 ) -> bool:
-    """Apply a command about users, rights or limits; False for any other one."""
+    """Apply a command about users, rights or limits; False for any other one.
+
+    Args:
+        created: What tells a user that is created from former ones of its name.
+    """
     if isinstance(command, SetUser):
         record = UserRecord(
             command.name,
@@ -66,8 +73,11 @@ def apply_access(
             command.loopback_only,
         )
         before = users.get(command.name)
-        if before is not None:
+        if before is None:
+            record.created = created
+        else:
             record.limits = before.limits
+            record.created = before.created
         users[command.name] = record
         outcome.created_user = before is None
         outcome.changed = True

@@ -61,6 +61,7 @@ from warren.metadata.commands import (
     SetVhost,
     Unbind,
 )
+from warren.metadata.departed import Departed
 from warren.metadata.membership import (
     Passage,
     Round,
@@ -108,8 +109,9 @@ from warren.metadata.weights import weight_of_binding
 from warren.queue_types import type_of
 from warren.routing.bindings import Binding
 from warren.routing.exchange_types import DELAYED_MESSAGE
+from warren.routing.router import Router
 from warren.sharded_dict import ShardedDict
-from warren.versions import OLDEST
+from warren.versions import CREATION_INDEXES, OLDEST
 
 
 @final
@@ -211,7 +213,7 @@ class MetadataMachine:
         elif isinstance(command, KeepRecent):
             keep_recent(self.vhosts, command, outcome)
         elif not self._apply_about_nodes(index, command, outcome):
-            self._apply_administration(command, outcome)
+            self._apply_administration(index, command, outcome)
         self.applied_index = index
         if self.unfinished():
             self._go_on(outcome)
@@ -274,11 +276,12 @@ class MetadataMachine:
             return isinstance(command, Barrier)
         return True
 
-    def _apply_administration(self, command: Command, outcome: Outcome) -> None:
+    def _apply_administration(self, index: i64, command: Command, outcome: Outcome) -> None:
+        created = index if self.version >= CREATION_INDEXES else 0
         if isinstance(command, DeclareVhost):
-            declare_vhost(self.vhosts, command.name, self.node, outcome)
+            declare_vhost(self.vhosts, command.name, created, self.node, outcome)
         elif isinstance(command, SetVhost):
-            set_vhost(self.vhosts, command, self.node, outcome)
+            set_vhost(self.vhosts, command, created, self.node, outcome)
         elif isinstance(command, DeleteVhost):
             tables = self.vhosts.get(command.name)
             if tables is not None:
@@ -292,7 +295,7 @@ class MetadataMachine:
             if not command.vhost or command.vhost in self.vhosts:
                 apply_parameter(self.parameters, command, outcome)
         else:
-            known = apply_access(self.users, self.vhosts, command, outcome)
+            known = apply_access(self.users, self.vhosts, command, created, outcome)
             assert known, command
 
     def _declare_exchange(self, command: DeclareExchange, outcome: Outcome) -> None:
@@ -496,7 +499,7 @@ class MetadataMachine:
     def restore(self, data: bytes) -> None:
         """Take over a snapshot; what was here before is void.
 
-        Routers stay, with other routes: sessions of clients have them.
+        Routers of vhosts that stay do so, with other routes: sessions of clients have them.
 
         Raises:
             StorageError: A later version of Warren wrote it.
@@ -511,6 +514,7 @@ class MetadataMachine:
         assert self._round is None, "the last command is applied"
         assert reading.over, "all of it was read"
         before = self.vhosts
+        departed = Departed(before, self.users, reading.vhosts, reading.users)
         self.applied_index = reading.applied_index
         self.version = reading.version
         self.cluster_id = reading.cluster_id
@@ -520,7 +524,7 @@ class MetadataMachine:
         self.parameters = reading.parameters
         for tables in self.vhosts.values():
             known = before.get(tables.name)
-            if known is not None:
+            if known is not None and known.name not in departed.vhosts:
                 router = tables.router
                 known.router.swap(router)
                 tables.router = known.router
@@ -528,7 +532,14 @@ class MetadataMachine:
             tables.router.alternates = PolicyAlternates(tables)
             tables.router.places = TablePlaces(tables, self.node)
             tables.router.policies_changed()
-        return VhostRelease(before)
+        for name in departed.vhosts:
+            # Clients that are on their way out may ask for routes yet.
+            gone = before[name]
+            router = Router(name)
+            gone.router.swap(router)
+            gone.router.retire()
+            gone.router = router
+        return VhostRelease(before, departed)
 
     def state_hash(self) -> str:
         """A digest of the state: equal on all members that applied the same commands."""

@@ -74,7 +74,7 @@ def read_node(row: list[Any]) -> NodeRecord:
 
 
 def user_row(user: UserRecord) -> list[Any]:
-    """A user as a snapshot has it; limits only where it has some, which older releases know not."""
+    """A user as a snapshot has it, without what older releases do not know where it has none."""
     row: list[Any] = [
         user.name,
         user.password_hash,
@@ -82,8 +82,10 @@ def user_row(user: UserRecord) -> list[Any]:
         user.tags,
         user.loopback_only,
     ]
-    if user.limits:
+    if user.limits or user.created:
         row.append(user.limits)
+    if user.created:
+        row.append(user.created)
     return row
 
 
@@ -92,6 +94,8 @@ def read_user(row: list[Any]) -> UserRecord:
     user = UserRecord(row[0], row[1], row[2], row[3], row[4])
     if len(row) > 5:
         user.limits = row[5]
+    if len(row) > 6:
+        user.created = row[6]
     return user
 
 
@@ -100,9 +104,11 @@ def add_vhost_row(parts: list[bytes], tables: VhostRecord) -> None:
     topics = _topic_rows(tables)
     properties = properties_of(tables)
     added: list[Any] = []
-    if topics or properties or tables.limits:
-        # Only where there are some: older releases know none.
+    # Only where there are some: older releases know none.
+    if topics or properties or tables.limits or tables.created:
         added = [properties, tables.limits, topics]
+    if tables.created:
+        added.append(tables.created)
     parts.append(array_head(VHOST_VALUES + len(added)))
     parts.append(msgspec.msgpack.encode(tables.name))
     parts.append(array_head(len(tables.exchange_rows)))
@@ -173,6 +179,8 @@ def add_rest(tables: VhostRecord, rest: list[Any]) -> None:
             if bounds is None:
                 bounds = tables.topic_permissions[t[0]] = {}
             bounds[t[1]] = TopicPermissionRecord(t[0], t[1], t[2], t[3])
+    if len(rest) > 6:
+        tables.created = rest[6]
     note_bounds(tables)
 
 

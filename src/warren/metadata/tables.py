@@ -199,6 +199,7 @@ class UserRecord:
         limits: By RabbitMQ's names, such as `max-connections`; a negative one is none.
         former_hash: What `RenewHash` replaced: the same password. Empty if it did not. It is not
             in snapshots, and is only good for sessions of browsers that began before.
+        created: As of a vhost.
     """
 
     def __init__(
@@ -216,6 +217,7 @@ class UserRecord:
         self.loopback_only: bool = loopback_only
         self.limits: dict[str, int] = {}
         self.former_hash: bytes = b""
+        self.created: i64 = 0
 
 
 @final
@@ -299,6 +301,8 @@ class VhostRecord:
         protected: Whether it cannot be deleted.
         limits: By RabbitMQ's names, such as `max-queues`; a negative one is none.
         going: Whether it is being deleted: no client comes in any more.
+        created: Log index of what created it, which tells it from former ones of its name; 0 if
+            that was before cluster version `CREATION_INDEXES`.
     """
 
     def __init__(self, name: str) -> None:
@@ -309,6 +313,7 @@ class VhostRecord:
         self.protected: bool = False
         self.limits: dict[str, int] = {}
         self.going: bool = False
+        self.created: i64 = 0
         self.stores: i64 = 0
         self.weight: i64 = 0
         self.exchanges: dict[str, ExchangeRecord] = {}

@@ -10,6 +10,7 @@ from mypy_extensions import i64
 from warren.limits import BINDINGS_AT_ONCE_MAX
 from warren.metadata.changes import add_exchange, take_exchange, take_queue
 from warren.metadata.commands import SetVhost
+from warren.metadata.departed import Departed
 from warren.metadata.outcome import Outcome
 from warren.metadata.parts import CommandParts
 from warren.metadata.places import TablePlaces
@@ -35,15 +36,19 @@ DEFAULT_QUEUE_TYPE: Final = "default_queue_type"
 PROTECTED: Final = "protected_from_deletion"
 
 
-def declare_vhost(vhosts: dict[str, VhostRecord], name: str, node: str, outcome: Outcome) -> None:
+def declare_vhost(
+    vhosts: dict[str, VhostRecord], name: str, created: i64, node: str, outcome: Outcome
+) -> None:
     """Apply `DeclareVhost`: a vhost with the predeclared exchanges, if there is none yet.
 
     Args:
+        created: What tells it from former ones of its name.
         node: On which node the tables are.
     """
     if name in vhosts:
         return
     tables = VhostRecord(name)
+    tables.created = created
     for exchange, kind, internal in PREDECLARED_EXCHANGES:
         add_exchange(tables, ExchangeRecord(name, exchange, kind, True, False, internal, {}))
     tables.router.alternates = PolicyAlternates(tables)
@@ -54,17 +59,18 @@ def declare_vhost(vhosts: dict[str, VhostRecord], name: str, node: str, outcome:
 
 
 def set_vhost(
-    vhosts: dict[str, VhostRecord], command: SetVhost, node: str, outcome: Outcome
+    vhosts: dict[str, VhostRecord], command: SetVhost, created: i64, node: str, outcome: Outcome
 ) -> None:
     """Apply `SetVhost`: create a vhost with properties, or change some of them.
 
     Args:
+        created: What tells it from former ones of its name, if it is created.
         node: On which node the tables are.
     """
     if command.create == (command.name in vhosts):
         return
     if command.create:
-        declare_vhost(vhosts, command.name, node, outcome)
+        declare_vhost(vhosts, command.name, created, node, outcome)
     set_properties(vhosts[command.name], command.properties)
     outcome.changed = True
 
@@ -146,9 +152,14 @@ class VhostRemoval(CommandParts):
 
 @final
 class VhostRelease(Work):
-    """Lets go of vhosts in whose place there are others: to free 100,000 queues takes a while."""
+    """Lets go of vhosts in whose place there are others: to free 100,000 queues takes a while.
 
-    def __init__(self, vhosts: dict[str, VhostRecord]) -> None:
+    Attributes:
+        departed: Which vhosts and users are gone.
+    """
+
+    def __init__(self, vhosts: dict[str, VhostRecord], departed: Departed) -> None:
+        self.departed: Departed = departed
         self._vhosts: dict[str, VhostRecord] = vhosts
         self._going: list[VhostRemoval] = []
         """The vhost under way, if one is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from warren.metadata.machine import MetadataMachine
+from warren.metadata.departed import Departed
 from warren.node.loop import Loop
 from warren.node.sweep import Sweep
 from warren.protocols.client import ClientConnection
@@ -17,9 +17,8 @@ CLOSED_AT_ONCE: Final = 64
 class Evictions:
     """Of one node."""
 
-    def __init__(self, loop: Loop, metadata: MetadataMachine) -> None:
+    def __init__(self, loop: Loop) -> None:
         self._loop: Loop = loop
-        self._metadata: MetadataMachine = metadata
 
     def user_deleted(self, user: str) -> None:
         """Close the connections of a user that is no more."""
@@ -35,14 +34,15 @@ class Evictions:
             vhost_gone(vhost),
         )
 
-    def take_over(self) -> None:
-        """Metadata came as a whole from another node: close what it has no user or vhost for."""
-        metadata = self._metadata
+    def take_over(self, departed: Departed) -> None:
+        """Metadata came as a whole from another node: close what was of those that are gone."""
+        if not departed.vhosts and not departed.users:
+            return
         gone: dict[str, list[ClientConnection]] = {}
         for each in self._loop.connections.values():
-            if each.vhost and each.vhost not in metadata.vhosts:
+            if each.vhost in departed.vhosts:
                 gone.setdefault(vhost_gone(each.vhost), []).append(each)
-            elif each.user and each.user not in metadata.users:
+            elif each.user in departed.users:
                 gone.setdefault(user_gone(each.user), []).append(each)
         for text, connections in gone.items():
             self._close(connections, text)

@@ -320,7 +320,7 @@ class Node(Loop):
                 self.membership,
                 self.reconciler,
                 self.announcer,
-                Evictions(self, self.metadata),
+                Evictions(self),
                 self.usage,
                 self.vhosts,
             ),

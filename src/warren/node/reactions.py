@@ -8,6 +8,7 @@ from mypy_extensions import i64
 
 from warren.ids import LIFE_MAX, LIVES_FEW
 from warren.metadata import commands
+from warren.metadata.departed import Departed
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
 from warren.metadata.passwords import SALT_BYTES
@@ -132,14 +133,23 @@ class Reactions:
         """Whether a queue that begins or ends is counted here: at its home, and once it serves."""
         return record.node == self._node_name and self._cluster.session > 0
 
-    def take_over(self) -> None:
+    def take_over(self, departed: Departed) -> None:
         """Metadata came as a whole from another node: act on all that may differ.
 
         What follows for each queue is left to `take_over_more`, and what takes all of them as the
         metadata says is done behind that.
+
+        Args:
+            departed: Which vhosts and users are gone.
         """
         self._hosting.take_over()
-        self._evictions.take_over()
+        self._evictions.take_over(departed)
+        for vhost in departed.vhosts:
+            self._vhosts.forget_traffic(vhost)
+        traffic = self._loop.traffic
+        for vhost, exchange in list(traffic.exchanges):
+            if vhost in departed.vhosts or self._metadata.exchange(vhost, exchange) is None:
+                traffic.forget_exchange(vhost, exchange)
         self._usage.limits_changed()
         self._policies.feeds_changed()
         self._cluster.tables_anew()

@@ -370,7 +370,7 @@ class MetadataStore(Machine):
         if before.size() > LET_GO_MAX:
             self._loop.do_in_parts(before)
         self._check_version()
-        self._reactions().take_over()
+        self._reactions().take_over(before.departed)
         self._taking_over = True
         self._take_over_more()
 
