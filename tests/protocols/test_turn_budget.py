@@ -12,10 +12,18 @@ import pytest
 
 from tests.node.pair import Pair
 from tests.protocols.line import Line, publish_frames
-from warren.limits import QUEUE_STEPS, ROUTE_STEPS_MAX, TOPOLOGY_STEPS, TURN_STEPS_MAX
+from warren.limits import (
+    HEADER_STEP_BYTES,
+    QUEUE_STEPS,
+    ROUTE_STEPS_MAX,
+    STEP_BYTES,
+    TOPOLOGY_STEPS,
+    TURN_STEPS_MAX,
+)
 from warren.metadata.commands import SetPolicy, SetTopicPermissions
 from warren.metadata.pattern_steps import STEPS_MAX
 from warren.metadata.patterns import WORK
+from warren.node.dead_letters import TURN_BYTES
 from warren.pending import PendingResult, Result
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
@@ -221,6 +229,49 @@ def test_dead_letters_whose_routes_are_dear_take_several_turns(kept: bool) -> No
             break
     assert pair.a.queue("q").ready_count() == count
     assert COSTS < most < TURN_STEPS_MAX + 2 * COSTS
+
+
+@pytest.mark.parametrize(("kept", "route"), [(False, False), (False, True), (True, True)])
+def test_dead_letters_whose_headers_are_long_take_several_turns(kept: bool, route: bool) -> None:
+    """Each is decoded and written anew, also where it leads nowhere."""
+    pair = Pair(alone=True)
+    line = Line(pair.a)
+    exchange(line, "f", "fanout")
+    queue(line, "dead")
+    if route:
+        bind(line, "dead", "f", "")
+    arguments: Table = {"x-dead-letter-exchange": "f"}
+    if kept:
+        arguments["x-queue-type"] = "quorum"
+        arguments["x-dead-letter-strategy"] = "at-least-once"
+        arguments["x-overflow"] = "reject-publish"
+    line.ask(1, spec.QueueDeclare(0, "dying", False, True, False, False, False, arguments))
+    pair.settle()
+    # No message is like the one before it, whose letter would do for it.
+    headers: Table = {f"{name}": None for name in range(5_000)}
+    lives = ("600000", "700000")
+    alternating = [Properties(headers=headers, expiration=life).encode() for life in lives]
+    count, size = 24, len(alternating[0])
+    for number in range(count):
+        properties = alternating[number % 2]
+        line.hand(b"".join(publish_frames(1, "", "dying", properties, [b"x"])))
+    pair.until(lambda: pair.a.queue("dying").ready_count() == count)
+    line.ask(1, spec.BasicConsume(0, "dying", "", False, False, False, False, {}))
+    line.wait(count, spec.BasicDeliver)
+    node = pair.a.node
+    died = node.traffic.of_deaths(pair.a.queue("dying").type, kept).by_reason
+    line.send(1, spec.BasicNack(0, True, False))
+    seen = [sum(died)]
+    for _ in range(400):
+        pair.a.executor.step()
+        node.turn()
+        seen.append(sum(died))
+        if seen[-1] == count:
+            break
+    assert seen[-1] == count
+    share = TURN_STEPS_MAX * STEP_BYTES if kept else TURN_BYTES
+    most = max(b - a for a, b in pairwise(seen))
+    assert most <= share // (size // HEADER_STEP_BYTES * STEP_BYTES) + 1
 
 
 def test_declares_with_large_arguments_take_several_turns() -> None:

@@ -74,10 +74,13 @@ class DeadLetters:
 
     Attributes:
         flavour: As what they are stored, for `message.flavours`.
+        steps: What it took to look at the last message, in steps of a turn; 0 if it is like the one
+            before.
     """
 
     def __init__(self) -> None:
         self.flavour: i64 = 0
+        self.steps: i64 = 0
 
     @abstractmethod
     def aim(self, exchange: str, key: str | None) -> None:

@@ -179,7 +179,9 @@ class ConvertedLetters(DeadLetters):
     def make(self, record: bytes, reason: i64, failed: i64, now_ms: i64) -> DeadLetter:
         """Look at a message that died."""
         converted = as_amqp091(self._of, record, 0, len(record))
-        return self._letters.make(converted, reason, failed, now_ms)
+        letter = self._letters.make(converted, reason, failed, now_ms)
+        self.steps = self._letters.steps
+        return letter
 
     def record(self) -> bytes:
         """The letter of the message that was looked at last."""

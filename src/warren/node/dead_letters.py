@@ -94,7 +94,7 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         self._lengths: BytesWriter = BytesWriter()
         self._bytes: i64 = 0
         self._steps: i64 = 0
-        """What routes took of those that stay, in this turn."""
+        """What headers and routes took of those that stay, in this turn."""
         self._circles: dict[str, None] = {}
         self._deaths: DeathTraffic = DeathTraffic()
         """Where those of the queue are counted whose turn it is."""
@@ -188,6 +188,7 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         if not again and not forwarding.delays:
             deaths = self._loop.traffic.of_deaths(forwarding.queue.type, True)
             deaths.by_reason[reason] += 1
+        self._steps += letters.steps
         if tables is None:
             return []
         why = ""
@@ -222,7 +223,7 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
         return targets
 
     def spent(self) -> bool:
-        """Whether finding routes took as many steps as one turn may have."""
+        """Whether headers and routes took as many steps as one turn may have."""
         return self._steps >= TURN_STEPS_MAX
 
     def lacks(self) -> bool:
@@ -252,20 +253,20 @@ class DeadLetterWorker(Work, DeadLetterRouter, Forwarder):
     def take(self, letter: DeadLetter, letters: DeadLetters, reason: i64, flavour: i64) -> i64:
         """Route the message that `letters` looked at last; gives the bytes that it takes.
 
-        What its route takes counts as bytes, too.
+        What its headers and its route take counts as bytes, too.
         """
         self._deaths.by_reason[reason] += 1
+        searched: i64 = STEP_BYTES * letters.steps
         tables = self._metadata.vhosts.get(self._vhost)
         if tables is None:
-            return 0
+            return searched
         router = tables.router
-        searched: i64 = 0
         if router.generation != self._generation or not self._goes_like(letter):
             self._letter = None
             self._keepers = []
             before = router.steps
             names = self._names(letter)
-            searched = STEP_BYTES * (router.steps - before)
+            searched += STEP_BYTES * (router.steps - before)
             if reason != REJECTED:
                 names = [name for name in names if not self._goes_round(letter, name)]
             self._route = self._named(names)

@@ -67,7 +67,7 @@ class Forwarder:
 
     @abstractmethod
     def spent(self) -> bool:
-        """Whether finding routes took so much in this turn that the rest is for the next."""
+        """Whether headers and routes took so much in this turn that the rest is for the next."""
 
     @abstractmethod
     def lacks(self) -> bool:

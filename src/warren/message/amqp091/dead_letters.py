@@ -130,7 +130,7 @@ class PublishDeadLetters(PublishLetters):
                 letter = self._first(record, flags)
             else:
                 letter = self._written(record)
-            self._letter = letter
+            self._keep(letter)
         return letter
 
     def _is_simple(self, record: bytes) -> bool:

@@ -35,7 +35,7 @@ class PublishDelayed(PublishLetters):
         letter = self._letter
         if letter is None or not alike:
             letter = self._written(record)
-            self._letter = letter
+            self._keep(letter)
         return letter
 
     def _written(self, record: bytes) -> PublishDeadLetter:

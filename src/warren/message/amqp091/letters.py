@@ -11,6 +11,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i32, i64
 
+from warren.limits import HEADER_STEP_BYTES
 from warren.message.amqp091.conversion import PERSISTENT, neutral_properties
 from warren.message.amqp091.note import Note
 from warren.message.amqp091.record import (
@@ -102,11 +103,17 @@ class PublishLetters(DeadLetters):
         size_at = content + BODY_SIZE_AT
         head = record[:size_at]
         alike = properties == self._properties and head == self._head
+        self.steps = 0
         self._head = head
         self._properties = properties
         self._size = record[size_at : size_at + BODY_SIZE_BYTES]
         self._body = record[content + HEADER_PROPERTIES_AT + i64(len(properties)) + 1 :]
         return alike
+
+    def _keep(self, letter: PublishDeadLetter) -> None:
+        """Keep the letter that was made of the record looked at last, which took that many steps."""
+        self._letter = letter
+        self.steps = i64(len(self._properties)) // HEADER_STEP_BYTES
 
     def record(self) -> bytes:
         """The message that was looked at last, as it goes on."""
