@@ -86,6 +86,10 @@ HEADER_STEP_BYTES: Final = 4
 QUEUE_STEPS: Final = 16
 QUEUES_FREE: Final = 16
 
+#: Queues that one turn has clients give something to do, acknowledgements not counted: each is
+#: served then, for some ten microseconds. Publishes to further ones wait for the next turn.
+TURN_QUEUES_MAX: Final = 2_048
+
 #: Queues that one turn puts one publish into, which are served then: some ten microseconds each.
 #: The rest has it in later turns, and what comes on its channel waits until all have it.
 FAN_OUT_QUEUES: Final = 1_024
@@ -151,6 +155,10 @@ GROUPS_ASKED_MAX: Final = 1_024
 #: Changes that a node has under way at once where it wants a great many, such as deleting what
 #: belonged to a connection: about as many are applied in one turn.
 CHANGES_AT_ONCE_MAX: Final = 256
+
+#: Bindings that are looked at to find out whether an exchange goes with a queue that is about to go:
+#: a millisecond. Who asks waits for some of the queues that go next where that does not tell.
+SEARCH_STEPS_MAX: Final = 4_096
 
 #: Users and vhosts whose counts one message between nodes has: some 30 KB.
 USED_AT_ONCE_MAX: Final = 1_024

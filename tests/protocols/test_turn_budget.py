@@ -16,6 +16,7 @@ from warren.limits import (
     HEADER_STEP_BYTES,
     QUEUE_STEPS,
     ROUTE_STEPS_MAX,
+    SEARCH_STEPS_MAX,
     STEP_BYTES,
     TOPOLOGY_STEPS,
     TURN_STEPS_MAX,
@@ -339,3 +340,32 @@ def test_topic_permissions_of_many_keys_are_bounded_for_one_message() -> None:
     assert isinstance(closed, spec.ChannelClose)
     assert (closed.reply_code, "topic permissions" in closed.reply_text) in ((406, True),)
     assert WORK.steps - before < ROUTE_STEPS_MAX + 3 * STEPS_MAX
+
+
+def test_who_asks_for_exchanges_while_queues_with_many_bindings_go_takes_several_turns() -> None:
+    """Each has to be told whether one of the queues takes its exchange along."""
+    pair = Pair(alone=True)
+    owner, other = Line(pair.a, channels=64), Line(pair.a, channels=64)
+    owner.ask(1, spec.QueueDeclare(0, "mine", False, False, True, False, False, {}))
+    frames = b""
+    for each in range(SEARCH_STEPS_MAX):
+        binding = spec.QueueBind(0, "mine", "amq.direct", f"k{each}", True, {})
+        frames += method_frame(1 + each % 64, binding.encode())
+    owner.hand(frames)
+    for channel in range(1, 65):
+        owner.ask(channel, spec.BasicQos(0, 0, False))
+    exchange(other, "e", "fanout")
+    queue(other, "q")
+    bind(other, "q", "e", "")
+    pair.a.hold_disk = True
+    owner.end.lost()
+    passive = spec.ExchangeDeclare(0, "e", "fanout", True, False, False, False, False, {})
+    seen = len(other.told)
+    other.hand(b"".join(method_frame(1 + each, passive.encode()) for each in range(64)))
+    assert pair.a.node.budget.spent < TURN_STEPS_MAX + 2 * SEARCH_STEPS_MAX
+    assert other.held, "there is more than one turn does"
+    pair.settle(6)
+    assert not other.held
+    pair.a.hold_disk = False
+    pair.until(lambda: len(other.told) == seen + 64)
+    assert all(isinstance(told.method, spec.ExchangeDeclareOk) for told in other.told[seen:])

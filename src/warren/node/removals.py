@@ -10,7 +10,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from warren.limits import CHANGES_AT_ONCE_MAX
+from warren.limits import CHANGES_AT_ONCE_MAX, SEARCH_STEPS_MAX
 from warren.metadata import commands
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.tables import ExchangeRecord, QueueRecord
@@ -48,7 +48,11 @@ class Going:
 
 @final
 class QueueRemovals:
-    """All such queues of this node."""
+    """All such queues of this node.
+
+    Attributes:
+        steps: What it has taken to find out which of them may take an exchange along.
+    """
 
     def __init__(self, metadata: MetadataMachine, store: MetadataStore) -> None:
         self._metadata: MetadataMachine = metadata
@@ -61,6 +65,7 @@ class QueueRemovals:
         """Vhosts and connections that are gone and have still further ones."""
         self._removing: i64 = 0
         """How many are under way."""
+        self.steps: i64 = 0
 
     # --- what goes ------------------------------------------------------------------------------
 
@@ -164,7 +169,11 @@ class QueueRemovals:
             going.let_go()
 
     def going_with(self, vhost: str, exchange: str) -> Going | None:
-        """A queue about to go whose last binding may take an auto-delete exchange along."""
+        """A queue about to go whose last binding may take an auto-delete exchange along.
+
+        Where it takes too long to find out, it is one of those that go next, whatever leads to it:
+        who waits for that asks again then.
+        """
         tables = self._metadata.vhosts.get(vhost)
         if tables is None:
             # It was deleted, and its clients have not all been told.
@@ -173,32 +182,50 @@ class QueueRemovals:
         wanted = exchanges.get(exchange)
         if wanted is None or not wanted.bound:
             return None
-        if self._owners_gone:
-            return self._going_after(vhost, wanted)
+        most = self.steps + SEARCH_STEPS_MAX
+        if self._owners_gone or len(self._going) + len(self._to_remove) > 2 * CHANGES_AT_ONCE_MAX:
+            found = self._going_after(vhost, wanted, most)
+        else:
+            found = self._going_before(vhost, wanted, most)
+        if found is None and self.steps >= most:
+            for going in reversed(self._going.values()):
+                return going
+        return found
+
+    def _going_before(self, vhost: str, exchange: ExchangeRecord, most: i64) -> Going | None:
+        """The same, by what leads to the queues that are about to go."""
+        exchanges = self._metadata.vhosts[vhost].exchanges
         leaving = [going.record for going in self._going.values()]
         leaving.extend(self._to_remove)
+        self.steps += len(leaving)
         for queue in leaving:
             if queue.vhost != vhost or not queue.incoming:
                 continue
-            sources = [binding.source for binding in queue.incoming]
+            reached = [queue.incoming]
             seen: set[str] = set()
-            while sources:
-                source = sources.pop()
-                if source == exchange:
-                    return self._note_going(queue)
-                record = exchanges.get(source)
-                if record is not None and record.auto_delete and source not in seen:
-                    seen.add(source)
-                    sources.extend(binding.source for binding in record.incoming)
+            while reached:
+                for binding in reached.pop():
+                    source = binding.source
+                    self.steps += 1
+                    if source == exchange.name:
+                        return self._note_going(queue)
+                    if source not in seen:
+                        seen.add(source)
+                        record = exchanges.get(source)
+                        if record is not None and record.auto_delete:
+                            reached.append(record.incoming)
+                    if self.steps >= most:
+                        return None
         return None
 
-    def _going_after(self, vhost: str, exchange: ExchangeRecord) -> Going | None:
+    def _going_after(self, vhost: str, exchange: ExchangeRecord, most: i64) -> Going | None:
         """The same, by what the exchange leads to: there are too many queues about to go."""
         exchanges = self._metadata.vhosts[vhost].exchanges
         sources = [exchange]
         seen = {exchange.name}
         while sources:
             for binding in sources.pop().bound.values():
+                self.steps += 1
                 if not binding.to_exchange:
                     going = self.going(vhost, binding.destination)
                     if going is not None:
@@ -208,6 +235,8 @@ class QueueRemovals:
                     target = exchanges[binding.destination]
                     if target.auto_delete:
                         sources.append(target)
+                if self.steps >= most:
+                    return None
         return None
 
 

@@ -175,7 +175,11 @@ class NodeVhosts(VhostHost):
 
     def after_unbinding(self, vhost: str, exchange: str, waiting: Resumable) -> bool:
         """Whether such a queue may take an exchange along; if so, `waiting` goes on then."""
-        return _wait_for(self._removals.going_with(vhost, exchange), waiting)
+        removals = self._removals
+        before = removals.steps
+        going = removals.going_with(vhost, exchange)
+        self.budget.spent += removals.steps - before
+        return _wait_for(going, waiting)
 
 
 def _wait_for(going: Going | None, waiting: Resumable) -> bool:
