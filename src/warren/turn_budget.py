@@ -12,7 +12,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from warren.limits import STEP_BYTES, TURN_STEPS_MAX
+from warren.limits import STEP_BYTES, TURN_QUEUES_MAX, TURN_STEPS_MAX
 
 
 @final
@@ -22,16 +22,25 @@ class TurnBudget:
     Attributes:
         spent: Steps that were taken in this turn.
         limit: Where who has its turn is to stop.
+        queues: Queues that were given something to do in this turn.
     """
 
     def __init__(self) -> None:
         self.spent: i64 = 0
         self.limit: i64 = TURN_STEPS_MAX
+        self.queues: i64 = 0
 
     def begin_turn(self) -> None:
         """Nothing was done in this turn."""
         self.spent = 0
         self.limit = TURN_STEPS_MAX
+        self.queues = 0
+
+    def add_queue(self) -> None:
+        """A queue is to be served, which was not: with so many the turn is spent."""
+        self.queues += 1
+        if self.queues == TURN_QUEUES_MAX and self.spent < TURN_STEPS_MAX:
+            self.spent = TURN_STEPS_MAX
 
     def begin(self, share_bytes: i64) -> i64:
         """Bound what follows by a share of the turn, in bytes of input that take as long.

@@ -5,11 +5,13 @@ Work is counted in queues, and never in time.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from tests.node.pair import Pair, Station
 from tests.protocols.line import Line, publish_frames
-from warren.limits import FAN_OUT_QUEUES
+from warren.limits import FAN_OUT_QUEUES, TURN_QUEUES_MAX
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
 from warren.wire.amqp091.properties import Properties
@@ -182,6 +184,55 @@ def test_what_an_exchange_kept_comes_to_very_many_queues_in_several_turns() -> N
         assert max(turns(pair, count)) <= 2 * FAN_OUT_QUEUES
     line.wait(1, spec.ExchangeBindOk)
     assert [told.body for told in line.drain(f"q{MANY - 1}", 2)] == [b"1", b"0"]
+
+
+def test_who_binds_is_answered_once_what_an_exchange_kept_is_in_all_queues() -> None:
+    """As by RabbitMQ: what is got behind the answer finds the message there."""
+    pair, line = wide_pair()
+    line.ask(1, exchange_declare("r", "x-recent-history"))
+    line.hand(publish("r", "", b"x"))
+    pair.settle()
+    line.send(1, spec.ExchangeBind(0, "f", "r", "", False, {}))
+    while not line.of(spec.ExchangeBindOk):
+        pair.a.executor.step()
+        pair.a.node.turn()
+    assert holders(pair.a) == MANY
+
+
+def test_messages_to_very_many_queues_take_several_turns() -> None:
+    """Each to a queue of its own, by the default exchange, for which there is nothing to search.
+
+    What goes where the message before went costs no further queue.
+    """
+    many = 3 * TURN_QUEUES_MAX
+    pair = Pair(alone=True)
+    line, other = Line(pair.a, CHANNELS), Line(pair.a)
+    frames: list[bytes] = []
+    for number in range(many):
+        declare = spec.QueueDeclare(0, f"q{number}", False, False, False, False, True, {})
+        frames.append(method_frame(1 + number % CHANNELS, declare.encode()))
+    line.hand(b"".join(frames))
+    for channel in range(1, CHANNELS + 1):
+        line.ask(channel, spec.BasicQos(0, 0, False))
+    other.ask(1, spec.QueueDeclare(0, "p", False, False, False, False, False, {}))
+    other.hand(publish("", "p", b"first"))
+    pair.settle()
+
+    def full() -> int:
+        return sum(pair.a.queue(f"q{number}").ready_count() for number in range(many))
+
+    line.hand(b"".join(publish("", f"q{number}", b"x") for number in range(many)))
+    assert line.held
+    other.hand(publish("", "p", b"second"))
+    steps = [0]
+    while steps[-1] < many:
+        pair.a.executor.step()
+        pair.a.node.turn()
+        steps.append(full())
+        assert pair.a.queue("p").ready_count() == 2
+        assert len(steps) < 20
+    # What is taken up at the beginning of a turn is served in it, too.
+    assert max(after - before for before, after in pairwise(steps)) <= 2 * TURN_QUEUES_MAX
 
 
 def test_what_is_traced_comes_to_very_many_queues_in_several_turns() -> None:

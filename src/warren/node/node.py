@@ -640,6 +640,7 @@ class Node(Loop):
     def queue_dirty(self, queue: Queue) -> None:
         """Have a queue sealed and dispatched in this turn."""
         self._dirty_queues.append(queue)
+        self.budget.add_queue()
         self.needs_turn = True
 
     def appended(self, urgent: bool) -> None:

@@ -400,16 +400,17 @@ class VhostHandle:
             for exchange in route.keepers:
                 self._host.keep_recent(self.name, exchange, kept)
 
-    def give_recent(self, request: BindRequest) -> None:
-        """Something was bound to an exchange: give it what that keeps, if it keeps anything.
+    def give_recent(self, request: BindRequest, pending: PendingRequest) -> None:
+        """Something was bound to an exchange: give it what that keeps, then answer.
 
         A queue gets the oldest first. An exchange gets the newest first, as RabbitMQ has it, and
         passes on what it can; RabbitMQ closes the connection where that is nothing.
         """
         source = self._tables.exchange(self.name, request.source)
         if source is None or not source.recent:
+            pending.succeeded(DONE)
             return
-        giving = RecentGiving(self, request, source.recent)
+        giving = RecentGiving(self, request, source.recent, pending)
         if not giving.go_on():
             self._host.do_in_parts(giving)
 

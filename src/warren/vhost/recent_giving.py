@@ -16,6 +16,7 @@ from mypy_extensions import i64
 from warren.limits import FAN_OUT_QUEUES, TURN_STEPS_MAX
 from warren.message.flavours import envelope_of, is_known
 from warren.message.properties import stored_life
+from warren.pending import DONE, PendingRequest
 from warren.ports import Work
 from warren.queues.fan_out import RunFanOut
 from warren.vhost.requests import BindRequest
@@ -29,22 +30,35 @@ class RecentGiving(Work):
     """Gives messages that an exchange keeps to a queue or an exchange."""
 
     def __init__(
-        self, handle: VhostHandle, request: BindRequest, recent: Iterable[tuple[int, bytes]]
+        self,
+        handle: VhostHandle,
+        request: BindRequest,
+        recent: Iterable[tuple[int, bytes]],
+        pending: PendingRequest,
     ) -> None:
         """Begin with the oldest for a queue, and for an exchange with the newest, as RabbitMQ does.
 
         Args:
             recent: Flavours and records, the oldest first.
+            pending: Who bound it, and is told when all of them are where they belong: RabbitMQ
+                gives them before it answers.
         """
         self._handle: VhostHandle = handle
         self._request: BindRequest = request
         self._left: deque[tuple[int, bytes]] = deque(recent)
+        self._pending: PendingRequest = pending
         if request.to_exchange:
             self._left.reverse()
         self._fan_out: RunFanOut | None = None
 
     def go_on(self) -> bool:
         """Give some; whether these were the last."""
+        done = self._gave_all()
+        if done:
+            self._pending.succeeded(DONE)
+        return done
+
+    def _gave_all(self) -> bool:
         fan_out = self._fan_out
         if fan_out is not None:
             if fan_out.go_on():

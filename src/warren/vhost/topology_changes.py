@@ -60,8 +60,8 @@ class TopologyChange(PendingResult):
             self.pending.refused(refusal)
             return
         if isinstance(request, BindRequest) and result.changed:
-            self._vhost.give_recent(request)
-        if isinstance(request, DeleteQueueRequest):
+            self._vhost.give_recent(request, self.pending)
+        elif isinstance(request, DeleteQueueRequest):
             self.pending.succeeded(QueueDeleted(self.messages))
         else:
             self.pending.succeeded(DONE)

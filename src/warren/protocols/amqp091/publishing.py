@@ -35,6 +35,7 @@ from warren.limits import (
     HEADER_STEP_BYTES,
     QUEUE_STEPS,
     QUEUES_FREE,
+    TURN_QUEUES_MAX,
 )
 from warren.message.amqp091.conversion import neutral_properties
 from warren.message.amqp091.edits import without_bcc
@@ -556,9 +557,12 @@ class PublishPath:
         """Whether the message whose method frame is `data[at:stop]` may cost more than its bytes.
 
         Not by the default exchange, nor by the route of the message before if that leads to few
-        queues: there is nothing to search.
+        queues: there is nothing to search. Once very many queues have something to do, only what
+        goes where the message before did costs nothing more.
         """
-        if self.assembly is not None or stop - at <= EXCHANGE_AT or data[at + EXCHANGE_AT] == 0:
+        if self.assembly is not None or stop - at <= EXCHANGE_AT:
+            return False
+        if data[at + EXCHANGE_AT] == 0 and self._budget.queues < TURN_QUEUES_MAX:
             return False
         shape = self._shape
         if shape is None or shape.alone or not shape.goes_with(data[at:stop]):
