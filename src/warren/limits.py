@@ -156,8 +156,8 @@ GROUPS_ASKED_MAX: Final = 1_024
 #: belonged to a connection: about as many are applied in one turn.
 CHANGES_AT_ONCE_MAX: Final = 256
 
-#: Bindings that are looked at to find out whether an exchange goes with a queue that is about to go:
-#: a millisecond. Who asks waits for some of the queues that go next where that does not tell.
+#: Bindings that are looked at to find out whether an exchange goes with a queue that is about to
+#: go: a millisecond. Who asks waits for some of the queues that go next where that does not tell.
 SEARCH_STEPS_MAX: Final = 4_096
 
 #: Users and vhosts whose counts one message between nodes has: some 30 KB.

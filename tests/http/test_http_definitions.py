@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.admin.host import answered, service_of
@@ -60,6 +63,56 @@ def test_a_kind_of_things_is_a_list(pair: Pair, kind: str, value: Any) -> None:
         loaded(pair, json.dumps({kind: value}).encode())
     assert wrong.value.answer.status == 400
     assert wrong.value.answer.body["reason"] == f"{kind} of the definitions: a list is expected"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"queues":[{"name":"q","arguments":{"x":[' + b"[]," * 400_000 + b"[]]}}]}",
+        b'{"other":[' + b"[]," * 400_000 + b"[]]}",
+        b'{"global_parameters":[{"name":"a"},{"name":"' + b"n" * 300_000 + b'"}]}',
+        b"{" + b'"other":1,' * 40_000 + b'"other":1}',
+    ],
+)
+def test_little_is_decoded_in_one_go(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    """A decoder keeps all clients waiting until it is through, also in a thread of its own."""
+    sizes: list[int] = []
+    decode = msgspec.json.decode
+
+    def counted(text: bytes, **options: Any) -> Any:
+        sizes.append(len(text))
+        return decode(text, **options)
+
+    monkeypatch.setattr(msgspec.json, "decode", counted)
+    with contextlib.suppress(Problem):
+        asyncio.run(definitions.decoded(body))
+    assert max(sizes, default=0) <= 262_144
+    assert len(sizes) <= 1_000
+
+
+def test_an_item_that_is_too_large_is_refused(pair: Pair) -> None:
+    long = b"n" * (262_144 + 1)
+    with pytest.raises(Problem) as wrong:
+        loaded(pair, b'{"queues":[{"name":"q"},{"name":"' + long + b'"}]}')
+    assert wrong.value.answer.status == 400
+    reason = "queues of the definitions: an item has more than 262144 bytes"
+    assert wrong.value.answer.body["reason"] == reason
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"[]", b"1", b'"', b"{", b'{"a"', b'{"a":', b'{"a":1', b'{"a":1,}', b"{}}", b'{"a" 1}'),
+        *(b'{"queues":[', b'{"queues":[{}', b'{"queues":[{},]}', b'{"queues":[{} {}]}', b"{1:2}"),
+        *(b'{"queues":[{]]}', b'{"other":[}', b'{"a":1 "b":2}', b"{} 1", b"{,}", b'{"queues":[,]}'),
+    ],
+)
+def test_what_is_no_json_is_refused(pair: Pair, body: bytes) -> None:
+    with pytest.raises(Problem) as wrong:
+        loaded(pair, body)
+    assert wrong.value.answer.body["reason"] == "failed_to_parse_json"
 
 
 def test_what_is_no_kind_of_things_is_passed_over(pair: Pair) -> None:

@@ -111,7 +111,7 @@ class PublishLetters(DeadLetters):
         return alike
 
     def _keep(self, letter: PublishDeadLetter) -> None:
-        """Keep the letter that was made of the record looked at last, which took that many steps."""
+        """Keep what was made of the record looked at last, and what that took."""
         self._letter = letter
         self.steps = i64(len(self._properties)) // HEADER_STEP_BYTES
 

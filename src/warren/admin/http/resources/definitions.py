@@ -23,6 +23,7 @@ from warren.admin.service.slices import Slices
 from warren.errors import NO_MAJORITY, NOT_FOUND, TIMED_OUT, Refusal
 from warren.metadata.arguments import QUEUE_TYPE
 from warren.queue_types import DEFAULT
+from warren.wire.json_scan import JsonScan
 
 log = logging.getLogger("warren")
 
@@ -31,6 +32,12 @@ DEFINITIONS_BYTES_MAX = 20_000_000
 
 PARTS_MAX = 16
 VERSION_BYTES_MAX = 64
+ITEM_BYTES_MAX = 262_144
+"""What is decoded in one go: some tens of milliseconds at the most. Larger ones have more in them
+than arguments, policies and parameters may have."""
+NAMES_MAX = 1_000
+BLANKS = re.compile(rb"[ \t\r\n]*")
+NO_JSON = "failed_to_parse_json"
 FILE = "file"
 """The part that has the definitions where a body has parts."""
 DOWNLOAD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -146,37 +153,112 @@ async def _sent(asked: HttpRequest) -> bytes:
 
 
 async def decoded(body: bytes) -> dict[str, Any]:
-    """Definitions out of a body, in slices: they may have a great many things.
+    """Definitions out of a body, item by item and in slices: they may have a great many.
 
     What an import does not read is left out.
 
     Raises:
-        Problem: It is no JSON object, or a kind of things is no list.
+        Problem: It is no JSON object, a kind of things is no list, or an item is too large.
     """
     body = body.removeprefix(BOM_UTF8)
     if not body:
         return {}
     try:
-        # This is a look for where values begin and end, at a gigabyte a second.
-        raw = await asyncio.to_thread(msgspec.json.decode, body, type=dict[str, msgspec.Raw])
-        found: dict[str, Any] = {}
-        slices = Slices()
-        for name, value in raw.items():
-            first = bytes(memoryview(value)[:1])
-            if name in WRITTEN_BY and len(value) < VERSION_BYTES_MAX:
-                found[name] = msgspec.json.decode(value)
-            if name not in KINDS or first == b"n":
-                continue
-            if first != b"[":
-                raise bad_request(f"{name} of the definitions: a list is expected")
-            items = await asyncio.to_thread(msgspec.json.decode, value, type=list[msgspec.Raw])
-            found[name] = []
-            for item in items:
-                found[name].append(msgspec.json.decode(item))
-                await slices.breathe()
+        return await Reading(body).all()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise bad_request("failed_to_parse_json") from None
-    return found
+        raise bad_request(NO_JSON) from None
+
+
+class Reading:
+    """Definitions that are read out of a text."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._at = 0
+        self._slices = Slices()
+
+    async def all(self) -> dict[str, Any]:
+        """All that an import reads.
+
+        Raises:
+            Problem, msgspec.DecodeError: It is not what definitions are.
+        """
+        found: dict[str, Any] = {}
+        names = 0
+        self._pass(b"{")
+        while self._more(b"}", names == 0):
+            names += 1
+            if names > NAMES_MAX:
+                raise bad_request(f"definitions have at most {NAMES_MAX} kinds of things")
+            name = msgspec.json.decode(await self._value("names"), type=str)
+            self._pass(b":")
+            first = self._sign()
+            if name not in KINDS or first == b"n":
+                value = await self._passed()
+                if name in WRITTEN_BY and len(value) < VERSION_BYTES_MAX:
+                    found[name] = msgspec.json.decode(value)
+            elif first == b"[":
+                found[name] = await self._items(name)
+            else:
+                raise bad_request(f"{name} of the definitions: a list is expected")
+        if self._sign():
+            raise bad_request(NO_JSON)
+        return found
+
+    async def _items(self, kind: str) -> list[Any]:
+        """The things of a list."""
+        items: list[Any] = []
+        self._pass(b"[")
+        while self._more(b"]", not items):
+            items.append(msgspec.json.decode(await self._value(kind)))
+        return items
+
+    async def _value(self, kind: str) -> memoryview:
+        """The value that comes next, which is to be decoded."""
+        self._sign()
+        scan = JsonScan(self._body, self._at)
+        if not scan.go_on(ITEM_BYTES_MAX):
+            if scan.ended():
+                raise bad_request(NO_JSON)
+            text = f"{kind} of the definitions: an item has more than {ITEM_BYTES_MAX} bytes"
+            raise bad_request(text)
+        await self._slices.breathe()
+        return self._up_to(scan)
+
+    async def _passed(self) -> memoryview:
+        """The value that comes next, of which nothing but a version is read."""
+        scan = JsonScan(self._body, self._at)
+        while not scan.go_on(ITEM_BYTES_MAX):
+            if scan.ended():
+                raise bad_request(NO_JSON)
+            await self._slices.breathe()
+        return self._up_to(scan)
+
+    def _up_to(self, scan: JsonScan) -> memoryview:
+        at, self._at = self._at, int(scan.at)
+        return memoryview(self._body)[at : self._at]
+
+    def _more(self, end: bytes, first: bool) -> bool:
+        """Whether there is one more thing before a sign that ends them."""
+        if self._sign() == end:
+            self._at += 1
+            return False
+        if not first:
+            self._pass(b",")
+        return True
+
+    def _pass(self, sign: bytes) -> None:
+        """Go on behind a sign."""
+        if self._sign() != sign:
+            raise bad_request(NO_JSON)
+        self._at += 1
+
+    def _sign(self) -> bytes:
+        """The next sign that is no blank; empty at the end."""
+        blanks = BLANKS.match(self._body, self._at)
+        assert blanks is not None, "none are some, too"
+        self._at = blanks.end()
+        return self._body[self._at : self._at + 1]
 
 
 RESOURCES = [
