@@ -15,7 +15,7 @@ import pytest
 
 from tests.admin.host import service_of, service_with_queues
 from tests.node.pair import Pair
-from warren.admin.service import clients, details, queue_sorting
+from warren.admin.service import clients, definitions, details, queue_sorting
 from warren.admin.service.caller import LOCAL
 from warren.admin.service.rows import ChannelRow
 from warren.admin.service.service import AdminService
@@ -27,6 +27,7 @@ from warren.admin.service.slices import (
     give_way,
     pace_of,
 )
+from warren.metadata.tables import PermissionRecord, TopicPermissionRecord, UserRecord
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
 
@@ -213,3 +214,30 @@ def test_channels_of_one_connection_are_looked_at_in_slices(
             assert max(looks.rounds) <= LOOKS_MAX
 
     asyncio.run(run())
+
+
+def test_an_export_of_definitions_looks_at_the_clock_at_each_thing() -> None:
+    """Also at users and permissions, of which there may be as many as of queues."""
+    pair = Pair(alone=True)
+    service = service_of(pair)
+
+    async def looks_of_an_export() -> int:
+        async with looking() as (_, looks):
+            await definitions.export_definitions(service, LOCAL)
+        assert max(looks.rounds) <= LOOKS_MAX
+        return looks.count
+
+    few = asyncio.run(looks_of_an_export())
+    users = service.machine.users
+    vhost = service.machine.vhosts["/"]
+    for number in range(QUEUES):
+        name = f"u{number}"
+        users[name] = UserRecord(name, b"", "", [], False)
+        vhost.permissions[name] = PermissionRecord(name, "/", "", "", "")
+        vhost.topic_permissions[name] = {"": TopicPermissionRecord(name, "", "", "")}
+    many = asyncio.run(looks_of_an_export())
+    assert many - few >= 3 * QUEUES
+    client = pair.a.client()
+    for number in range(QUEUES):
+        client.declare(f"q{number}")
+    assert asyncio.run(looks_of_an_export()) - many >= 2 * QUEUES

@@ -28,7 +28,7 @@ from warren.metadata.commands import RemoveNode
 from warren.metadata.membership import LOT_COST
 from warren.metadata.outcome import Outcome
 from warren.metadata.rows import LOT_ROWS
-from warren.node import beginnings, removals, replay
+from warren.node import beginnings, policies, removals, replay
 from warren.node.cluster import disks, news, timed
 from warren.node.cluster import dispatch as cluster
 from warren.node.cluster.disks import BEHIND, PING_BYTES
@@ -738,6 +738,25 @@ def test_a_change_of_policies_looks_at_no_queue_at_once() -> None:
         queue.set_delivery_limit = lambda limit, name=queue.name: told.append(name)
     pair.settle()
     assert sorted(told) == sorted(["first", *(f"q{number}" for number in range(MANY))])
+
+
+@pytest.mark.skipif(warren.COMPILED, reason="compiled code has its bounds in it")
+def test_a_turn_tells_some_queues_of_a_change_of_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few patterns there are to try: each queue may have its settings to write down."""
+    monkeypatch.setattr(policies, "TOLD_MAX", 64)
+    pair = Pair(alone=True)
+    declare_many(pair, pair.a.client())
+    node = pair.a.node
+    told: list[str] = []
+    for queue in node.queues.logged.values():
+        queue.set_delivery_limit = lambda limit, name=queue.name: told.append(name)
+    node.policies.changed(node.queues)
+    counts = [0]
+    while counts[-1] < MANY:
+        node.turn()
+        counts.append(len(told))
+        assert len(counts) < 20
+    assert max(after - before for before, after in pairwise(counts)) <= 64
 
 
 @pytest.mark.skipif(warren.COMPILED, reason="calls are counted in uncompiled code only")

@@ -59,7 +59,10 @@ if TYPE_CHECKING:
     from warren.node.feeds import EventFeeds
 
 MATCHES_MAX: Final = 4_096
-"""So many patterns are tried on names of queues in one turn."""
+"""So many patterns are tried on names of queues in one turn,"""
+TOLD_MAX: Final = 1_024
+"""and so many queues are told, each of which may write its new settings to the log, for some 40
+microseconds."""
 
 
 RETRIES: Final = {"all": int(ALL), "failed": int(FAILED), "returned": int(RETURNED)}
@@ -228,7 +231,7 @@ class QueuePolicies(Work):
         for tables in self._metadata.vhosts.values():
             policies = max(policies, len(tables.policies) + len(tables.operator_policies))
         before = WORK.steps
-        for _ in range(max(1, MATCHES_MAX // policies)):
+        for _ in range(max(1, min(TOLD_MAX, MATCHES_MAX // policies))):
             if WORK.steps - before > TURN_STEPS_MAX:
                 return False
             while not self._left:

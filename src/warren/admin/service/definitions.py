@@ -29,8 +29,11 @@ from warren.metadata.tables import (
     NO_OWNER,
     BindingRecord,
     ExchangeRecord,
+    PermissionRecord,
     PolicyRecord,
     QueueRecord,
+    TopicPermissionRecord,
+    UserRecord,
     VhostRecord,
 )
 
@@ -49,16 +52,8 @@ async def export_definitions(
     machine = service.machine
     if vhost:
         return await _of_vhost(access_checks.check_vhost(machine, vhost))
-    users = [
-        {
-            "name": user.name,
-            "password_hash": hash_text(user.password_hash),
-            "hashing_algorithm": user.hash_scheme,
-            "tags": list(user.tags),
-            "limits": dict(user.limits),
-        }
-        for user in machine.users.values()
-    ]
+    slices = Slices()
+    users = await slices.each(list(machine.users.values()), user_definition)
     found: dict[str, Any] = {
         "rabbit_version": RABBITMQ_VERSION,
         "rabbitmq_version": RABBITMQ_VERSION,
@@ -84,27 +79,13 @@ async def export_definitions(
     }
     for tables in list(machine.vhosts.values()):
         found["vhosts"].append(vhost_definition(tables))
-        found["permissions"] += [
-            {
-                "user": row.user,
-                "vhost": tables.name,
-                "configure": row.configure,
-                "write": row.write,
-                "read": row.read,
-            }
-            for row in tables.permissions.values()
-        ]
-        found["topic_permissions"] += [
-            {
-                "user": row.user,
-                "vhost": tables.name,
-                "exchange": row.exchange,
-                "write": row.write,
-                "read": row.read,
-            }
-            for bounds in tables.topic_permissions.values()
-            for row in bounds.values()
-        ]
+        for right in list(tables.permissions.values()):
+            found["permissions"].append(permission_definition(tables, right))
+            await slices.breathe()
+        for bounds in list(tables.topic_permissions.values()):
+            for bound in bounds.values():
+                found["topic_permissions"].append(topic_permission_definition(tables, bound))
+            await slices.breathe()
         found["parameters"] += [
             {
                 "vhost": of_vhost,
@@ -117,7 +98,9 @@ async def export_definitions(
         ]
         own = await _of_vhost(tables)
         for kind in ("parameters", "policies", "queues", "exchanges", "bindings"):
-            found[kind] += [{"vhost": tables.name, **row} for row in own[kind]]
+            for row in own[kind]:
+                found[kind].append({"vhost": tables.name, **row})
+                await slices.breathe()
     return found
 
 
@@ -147,6 +130,41 @@ async def import_definitions(
 def hash_text(password_hash: bytes) -> str:
     """A hash of a password as definitions have it, in Base64."""
     return base64.b64encode(password_hash).decode()
+
+
+def user_definition(user: UserRecord) -> dict[str, Any]:
+    """A user, with the hash of its password."""
+    return {
+        "name": user.name,
+        "password_hash": hash_text(user.password_hash),
+        "hashing_algorithm": user.hash_scheme,
+        "tags": list(user.tags),
+        "limits": dict(user.limits),
+    }
+
+
+def permission_definition(tables: VhostRecord, row: PermissionRecord) -> dict[str, Any]:
+    """What a user may do in a vhost."""
+    return {
+        "user": row.user,
+        "vhost": tables.name,
+        "configure": row.configure,
+        "write": row.write,
+        "read": row.read,
+    }
+
+
+def topic_permission_definition(
+    tables: VhostRecord, row: TopicPermissionRecord
+) -> dict[str, Any]:
+    """What routing keys a user may publish with to a topic exchange, and bind with."""
+    return {
+        "user": row.user,
+        "vhost": tables.name,
+        "exchange": row.exchange,
+        "write": row.write,
+        "read": row.read,
+    }
 
 
 def vhost_definition(tables: VhostRecord) -> dict[str, Any]:
