@@ -22,8 +22,8 @@ from warren.admin.service.definition_items import VERSIONS as WRITTEN_BY
 from warren.admin.service.slices import Slices
 from warren.errors import NO_MAJORITY, NOT_FOUND, TIMED_OUT, Refusal
 from warren.metadata.arguments import QUEUE_TYPE
+from warren.metadata.json_scan import JsonScan
 from warren.queue_types import DEFAULT
-from warren.wire.json_scan import JsonScan
 
 log = logging.getLogger("warren")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from warren.wire.json_scan import JsonScan
+from warren.metadata.json_scan import JsonScan
 
 VALUES: list[Any] = [
     0,
