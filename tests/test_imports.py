@@ -140,6 +140,7 @@ ADMIN_MAY_IMPORT: dict[str, set[str]] = {
     "http": BASE
     | {
         "metadata.arguments",
+        "metadata.json_scan",
         "metadata.patterns",
         "queue_types",
         "admin.compatible",

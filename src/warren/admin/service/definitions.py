@@ -154,9 +154,7 @@ def permission_definition(tables: VhostRecord, row: PermissionRecord) -> dict[st
     }
 
 
-def topic_permission_definition(
-    tables: VhostRecord, row: TopicPermissionRecord
-) -> dict[str, Any]:
+def topic_permission_definition(tables: VhostRecord, row: TopicPermissionRecord) -> dict[str, Any]:
     """What routing keys a user may publish with to a topic exchange, and bind with."""
     return {
         "user": row.user,
