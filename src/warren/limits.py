@@ -130,6 +130,10 @@ DUE_COST: Final = 32
 #: as when a node has been away: a queue that begins or ends costs some 50 microseconds.
 TURN_CHANGES_MAX: Final = 128
 
+#: What one of these changes may cost, in steps: what costs more, as where patterns of policies are
+#: matched with its name, or where its arguments are long, counts as several.
+CHANGE_STEPS: Final = TURN_STEPS_MAX // TURN_CHANGES_MAX
+
 #: Groups that one tick (20 a second) looks at, of those whose members may have to change, or whose
 #: leader its place.
 TICK_GROUPS_MAX: Final = 512

@@ -21,9 +21,10 @@ from warren.limits import (
     TOPOLOGY_STEPS,
     TURN_STEPS_MAX,
 )
-from warren.metadata.commands import SetPolicy, SetTopicPermissions
+from warren.metadata.commands import DeclareQueue, SetPolicy, SetTopicPermissions
 from warren.metadata.pattern_steps import STEPS_MAX
 from warren.metadata.patterns import WORK
+from warren.metadata.tables import NO_OWNER
 from warren.node.dead_letters import TURN_BYTES
 from warren.pending import PendingResult, Result
 from warren.wire.amqp091 import spec
@@ -369,3 +370,32 @@ def test_who_asks_for_exchanges_while_queues_with_many_bindings_go_takes_several
     pair.a.hold_disk = False
     pair.until(lambda: len(other.told) == seen + 64)
     assert all(isinstance(told.method, spec.ExchangeDeclareOk) for told in other.told[seen:])
+
+
+def test_queues_that_others_declared_begin_in_several_turns_where_policies_are_dear() -> None:
+    """Nobody here has matched their names before, as where a node catches up."""
+    pair = Pair(alone=True)
+    node = pair.a.node
+    tables = node.metadata.vhosts["/"]
+    heavy = "^((?=(a{1,250}){1,250}x)a|aa)+y"
+    for number in range(8):
+        policy = SetPolicy(
+            *("/", f"p{number}", False, f"{heavy}{number}", "all", 0, {"max-length": 1})
+        )
+        node.store.submit(policy, Unheard())
+    pair.until(lambda: len(tables.policies) == 8)
+    for number in range(60):
+        arguments = ("a" * 240 + str(number), "classic", True, False, NO_OWNER, {})
+        declare = DeclareQueue("/", *arguments, node.placing.new_group())
+        node.placing.place(declare)
+        node.store.submit(declare, Unheard())
+    seen = [WORK.steps]
+
+    def begun() -> bool:
+        seen.append(WORK.steps)
+        return len(node.queues.vhosts["/"].queues) == 60
+
+    turns(pair, begun)
+    # Some are put in force when the disk has them, right before a turn.
+    assert max(b - a for a, b in pairwise(seen)) < 3 * TURN_STEPS_MAX
+    assert seen[-1] - seen[0] > 60 * 8 * STEPS_MAX // 4

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
+from warren.limits import TURN_STEPS_MAX
 from warren.metadata import commands
+from warren.metadata.patterns import WORK
 from warren.node.loop import Loop
 from warren.pending import PendingResult, Result
 from warren.ports import Work
@@ -119,7 +121,10 @@ class FreshQueues(Work):
 
     def go_on(self) -> bool:
         """Have some of them go on."""
+        before = WORK.steps
         for _ in range(min(len(self._waiting), TURN_QUEUES_MAX)):
+            if WORK.steps - before > TURN_STEPS_MAX:
+                break
             queue = self._waiting.pop()
             record = self._queues.record_of(int(queue.group_id))
             if record is not None and not queue.deleted:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
-from warren.limits import TURN_MEMBERS_MAX
+from warren.limits import CHANGE_STEPS, TURN_MEMBERS_MAX
 from warren.log.log import Log
 from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
 from warren.metadata.arguments import max_priority
 from warren.metadata.machine import MetadataMachine
+from warren.metadata.patterns import WORK
 from warren.metadata.rows import Lot
 from warren.metadata.tables import QueueRecord, queues_of
 from warren.node.beginnings import Beginning
@@ -203,6 +204,7 @@ class QueueHosting(TakingOver):
         once, with others.
         """
         while room > 0:
+            before = WORK.steps
             if self._records:
                 self.see_to(self._records.pop())
             elif self._lots:
@@ -215,7 +217,7 @@ class QueueHosting(TakingOver):
                     self._queues.taking_over = None
                     return True
                 self._end(queue)
-            room -= 1
+            room -= 1 + (WORK.steps - before) // CHANGE_STEPS
         return False
 
     def see_to(self, record: QueueRecord) -> None:

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.errors import CorruptRecord, StorageError
-from warren.limits import METADATA_BYTES_MIN, METADATA_BYTES_UNLIMITED, METADATA_SHARE
+from warren.limits import (
+    HEADER_STEP_BYTES,
+    METADATA_BYTES_MIN,
+    METADATA_BYTES_UNLIMITED,
+    METADATA_SHARE,
+)
 from warren.log.batch import KIND_COMMAND, Batch
 from warren.log.log import Log
 from warren.log.runlist import NO_RUNS, KnownRuns, LiveRuns
@@ -20,6 +25,7 @@ from warren.metadata.access import INTERNAL_USER
 from warren.metadata.foreign_checks import foreign_command
 from warren.metadata.machine import MetadataMachine
 from warren.metadata.outcome import Outcome
+from warren.metadata.patterns import WORK
 from warren.metadata.permissions import Authority
 from warren.metadata.reading import ROWS_AT_ONCE, Reading
 from warren.metadata.room import TablesRoom
@@ -74,6 +80,8 @@ class MetadataStore(Machine):
         self._events: NodeEvents | None = None
         self._member: Member | None = None
         self._unfinished: Unfinished | None = None
+        self._steps: i64 = 0
+        """What changes took since that was asked last."""
         self._taking_over: bool = False
         """Whether tables that a leader sent are in force, and not all queues are as they say."""
         self._reading: Reading | None = None
@@ -265,13 +273,16 @@ class MetadataStore(Machine):
     def apply(self, batch: Batch, origin: object | None) -> None:
         """A change is committed: put it in force."""
         command = origin.command if isinstance(origin, Submitted) else None
+        before = WORK.steps
         if command is None:
             command = self._logged(batch.index, batch.body())
+            self._steps += batch.payload_size // HEADER_STEP_BYTES
         anew = self._anew
         if anew is None:
             outcome = self._metadata.begin(batch.index, command)
             self._check_version()
             self._reactions().act(outcome, batch.index)
+            self._steps += WORK.steps - before
             events = self._events
             if events is not None and events.on():
                 if isinstance(origin, Submitted):
@@ -285,6 +296,12 @@ class MetadataStore(Machine):
             if anew.applied_index >= self._metadata.applied_index:
                 self.restore(anew.snapshot())
         _tell(origin, outcome)
+
+    def take_steps(self) -> i64:
+        """What changes took that were decoded here, or whose queues have many policies to match."""
+        steps = self._steps
+        self._steps = 0
+        return steps
 
     def unfinished(self) -> bool:
         """Whether there is more to do of the last change, as one of a node with many queues."""

@@ -42,8 +42,10 @@ class Machine:
         """Apply the next part of the last entry; once in a turn."""
 
     def take_steps(self) -> i64:
-        """How many steps of about a microsecond entries took since the last call, beyond what their
-        bytes cost: what one began long before may go on with any of them.
+        """How many steps entries took since the last call, beyond what their bytes cost.
+
+        What one began long before may go on with any of them. A step is about a microsecond; of a
+        machine that gets so many entries in a turn it is one of the turn's budget.
         """
         return 0
 

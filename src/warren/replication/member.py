@@ -15,6 +15,7 @@ from mypy_extensions import i64
 from warren.errors import CorruptRecord
 from warren.headed_list import HeadedList
 from warren.ids import first_session
+from warren.limits import CHANGE_STEPS
 from warren.log.batch import KIND_COMMAND, KIND_SNAPSHOT, KIND_STATE, Batch
 from warren.log.group import GroupLog
 from warren.log.listener import GroupOwner
@@ -700,7 +701,7 @@ class Member(Proposer, GroupOwner):
         the same however many they are, but with any entry it may go on with what is long.
         """
         if self.lot > 0:
-            return 1
+            return 1 + self.machine.take_steps() // CHANGE_STEPS
         price = STEP_BYTES * self.machine.take_steps()
         return price + batch.payload_size if batch.kind == KIND_COMMAND else price
 
