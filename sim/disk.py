@@ -5,6 +5,8 @@ the machine keeps, of everything written since, any part: each 512-byte sector o
 own, each truncation or not, and of the names created, renamed or removed without a directory sync
 any part too. That is the least a POSIX system promises; real ones are kinder.
 
+A call may also fail as it does on a bad disk, with EIO; see `Failing`.
+
 `SimExecutor` runs the jobs one step at a time, so that other things, crashes too, fall between the
 submission of a job, its run and its report.
 """
@@ -14,15 +16,113 @@ from __future__ import annotations
 import errno
 from collections import deque
 from random import Random
-from typing import final
+from typing import Final, final
 
 from warren.ports import Job
+from warren.queues import paging
 
 SECTOR_BYTES = 512
+
+WRITE: Final = "write"
+SYNC: Final = "sync"
+ALLOCATE: Final = "allocate"
+TRUNCATE: Final = "truncate"
+OPEN: Final = "open"
+RENAME: Final = "rename"
+REMOVE: Final = "remove"
+SYNC_DIRECTORY: Final = "sync_directory"
+CHANGES: Final = (WRITE, SYNC, ALLOCATE, TRUNCATE, OPEN, RENAME, REMOVE, SYNC_DIRECTORY)
+"""Calls that change something; of `open` those that create a file."""
 
 
 class Crash(BaseException):
     """The machine stops in the middle of a disk call. Not an `Exception`: nobody may handle it."""
+
+
+@final
+class Failing:
+    """Which calls to a disk fail with EIO.
+
+    A call that fails may have done a part of its work: some of the bytes are there, or the whole
+    change is, and nothing says so. What a failed sync was to make durable may be or not, and
+    no later sync sees to it. The names of a directory are another matter: a later sync of it does,
+    since a file system that lost track of its own changes would not go on.
+
+    Attributes:
+        calls: Calls of these kinds count.
+        after: So many of them succeed before the first one fails; -1 if none does.
+        times: So many fail then, one after the other.
+        count: How many have failed since the disk is there.
+        fatal: How many of them have to end the process: not those to pages, which keep what
+            memory lacks and no life but their own.
+        failed: The kinds of those that have failed and were not looked at yet.
+    """
+
+    def __init__(self) -> None:
+        self.calls: tuple[str, ...] = ()
+        self.after = -1
+        self.times = 0
+        self.count = 0
+        self.fatal = 0
+        self.failed: list[str] = []
+
+    def begin(self, calls: tuple[str, ...], after: int, times: int) -> None:
+        """From now on some calls fail."""
+        self.calls, self.after, self.times = calls, after, times
+
+    def end(self) -> None:
+        """From now on no call fails."""
+        self.after = -1
+
+    def strikes(self, call: str, path: str) -> bool:
+        """Count a call; True if it fails."""
+        if self.after < 0 or call not in self.calls:
+            return False
+        if self.after > 0:
+            self.after -= 1
+            return False
+        self.times -= 1
+        if self.times <= 0:
+            self.end()
+        self.count += 1
+        self.fatal += not path.startswith(paging.DIRECTORY)
+        self.failed.append(call)
+        return True
+
+
+@final
+class Astray:
+    """A write that a disk reports as done, and that is not where it should be.
+
+    It is read all the same, as long as the machine keeps it in memory. After a crash it never was
+    there, unless it was written once more.
+
+    Attributes:
+        after: So many writes to files of the log come before it; -1 if none goes astray.
+        lands: Whether it lands somewhere else, over what is there, in place of nowhere.
+        path: Where it was to be, once it has gone astray; empty before.
+        offset: Likewise.
+    """
+
+    def __init__(self) -> None:
+        self.after = -1
+        self.lands = False
+        self.path = ""
+        self.offset = 0
+
+    def begin(self, after: int, lands: bool) -> None:
+        """From now on one write goes astray."""
+        self.after, self.lands, self.path = after, lands, ""
+
+    def strikes(self, path: str, offset: int) -> bool:
+        """Count a write; True if it goes astray."""
+        if self.after < 0 or path.startswith(paging.DIRECTORY):
+            return False
+        self.after -= 1
+        if self.after >= 0:
+            return False
+        self.path, self.offset = path, offset
+        return True
 
 
 @final
@@ -39,6 +139,10 @@ class Inode:
         """Change the current content."""
         _apply_write(self.current, offset, data)
         self.unsynced.append((offset, data))
+
+    def lose(self, offset: int, data: bytes) -> None:
+        """Change the current content, which the disk never gets."""
+        _apply_write(self.current, offset, data)
 
     def truncate(self, size: int) -> None:
         """Cut or extend the current content."""
@@ -60,6 +164,11 @@ class Inode:
 
     def crash(self, random: Random) -> None:
         """Keep any part of what is not synced."""
+        self.settle(random)
+        self.current = bytearray(self.durable)
+
+    def settle(self, random: Random) -> None:
+        """Decide what becomes durable of what is not synced; what is read stays what it is."""
         share = random.choice((0.0, 0.3, 0.7, 0.95, 1.0))
         for offset, data in self.unsynced:
             if data is None:
@@ -73,7 +182,6 @@ class Inode:
                     _apply_write(self.durable, offset + at, data[at : at + size])
                 at += size
         self.unsynced = []
-        self.current = bytearray(self.durable)
 
 
 def _apply_write(content: bytearray, offset: int, data: bytes) -> None:
@@ -91,10 +199,15 @@ def _apply_size(content: bytearray, size: int) -> None:
 
 @final
 class SimFile:
-    """An open file; see `warren.ports.File`."""
+    """An open file; see `warren.ports.File`.
 
-    def __init__(self, disk: SimDisk, inode: Inode) -> None:
+    Attributes:
+        path: Under which it was opened.
+    """
+
+    def __init__(self, disk: SimDisk, inode: Inode, path: str) -> None:
         self._disk = disk
+        self.path = path
         self._inode = inode
         self._boot = disk.boot
         self._open = True
@@ -112,7 +225,16 @@ class SimFile:
             part = self._disk.random.randrange(len(data) + 1)
             self._inode.write(offset_bytes, data[:part])
             raise Crash
-        self._inode.write(offset_bytes, data)
+        if self._disk.failing.strikes(WRITE, self.path):
+            part = self._disk.random.randrange(len(data) + 1)
+            self._inode.write(offset_bytes, data[:part])
+            raise failed(WRITE)
+        if self._disk.astray.strikes(self.path, offset_bytes):
+            self._inode.lose(offset_bytes, data)
+            if self._disk.astray.lands:
+                self._disk.land(data)
+        else:
+            self._inode.write(offset_bytes, data)
         if data.count(0) < len(data):
             self._disk.written_bytes += len(data)
 
@@ -135,6 +257,9 @@ class SimFile:
         if self._disk.sync_fails_at == self._disk.syncs:
             self._inode.lose_track()
             raise OSError(errno.EIO, "simulated: the sync failed")
+        if self._disk.failing.strikes(SYNC, self.path):
+            self._inode.settle(self._disk.random)
+            raise failed(SYNC)
         if self._disk.sync_lies:
             return
         self._inode.sync()
@@ -146,15 +271,22 @@ class SimFile:
         self._disk.need(self._inode, end)
         if self._disk.stops():
             raise Crash
-        if end > len(self._inode.current):
+        error = self._disk.error_of(ALLOCATE, self.path)
+        if end > len(self._inode.current) and (error is None or self._disk.half()):
             self._inode.truncate(end)
+        if error is not None:
+            raise error
 
     def truncate(self, size_bytes: int) -> None:
         """Cut or extend."""
         self._check()
         if self._disk.stops():
             raise Crash
-        self._inode.truncate(size_bytes)
+        error = self._disk.error_of(TRUNCATE, self.path)
+        if error is None or self._disk.half():
+            self._inode.truncate(size_bytes)
+        if error is not None:
+            raise error
 
     def size_bytes(self) -> int:
         """The current size."""
@@ -179,6 +311,8 @@ class SimDisk:
         crash_after: Changing calls until the machine stops within one, -1 for never.
         boot: Number of crashes and restarts; handles of an earlier one are void.
         written_bytes: How much was written so far, without the zeros that fill new files.
+        failing: Which calls fail.
+        astray: Which write is not where it should be.
     """
 
     def __init__(self, seed: int, capacity_bytes: int = 1 << 40) -> None:
@@ -190,6 +324,8 @@ class SimDisk:
         self.crash_after = -1
         self.boot = 0
         self.written_bytes = 0
+        self.failing = Failing()
+        self.astray = Astray()
         self._directories: set[str] = {""}
         self._names: dict[str, Inode] = {}
         self._durable_names: dict[str, Inode] = {}
@@ -202,6 +338,14 @@ class SimDisk:
             return False
         self.crash_after -= 1
         return self.crash_after < 0
+
+    def error_of(self, call: str, path: str) -> OSError | None:
+        """What a call is to raise; it may have done its work all the same."""
+        return failed(call) if self.failing.strikes(call, path) else None
+
+    def half(self) -> bool:
+        """Whether a call that fails has done its work."""
+        return self.random.random() < 0.5
 
     def need(self, inode: Inode, size: int) -> None:
         """Fail if a file cannot grow to a size."""
@@ -219,8 +363,12 @@ class SimDisk:
             if self.stops():
                 raise Crash
             inode = Inode()
-            self._change("", path, inode)
-        return SimFile(self, inode)
+            error = self.error_of(OPEN, path)
+            if error is None or self.half():
+                self._change("", path, inode)
+            if error is not None:
+                raise error
+        return SimFile(self, inode, path)
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory has this name."""
@@ -243,19 +391,30 @@ class SimDisk:
         """Replace one name by another."""
         if self.stops():
             raise Crash
-        self._change(source, target, self._names[source])
+        error = self.error_of(RENAME, source)
+        if error is None or self.half():
+            self._change(source, target, self._names[source])
+        if error is not None:
+            raise error
 
     def remove(self, path: str) -> None:
         """Delete a name."""
         if path in self._names:
             if self.stops():
                 raise Crash
-            self._change(path, "", None)
+            error = self.error_of(REMOVE, path)
+            if error is None or self.half():
+                self._change(path, "", None)
+            if error is not None:
+                raise error
 
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable."""
         if self.stops():
             raise Crash
+        error = self.error_of(SYNC_DIRECTORY, path)
+        if error is not None:
+            raise error
         if self.sync_lies:
             return
         start = path + "/" if path else ""
@@ -304,9 +463,26 @@ class SimDisk:
             if offset_bytes < len(content):
                 content[offset_bytes] ^= mask
 
+    def land(self, data: bytes) -> None:
+        """Write something over what any file has on the disk, from the beginning of a sector on."""
+        paths = [path for path, inode in sorted(self._names.items()) if len(inode.durable)]
+        if not paths:
+            return
+        inode = self._names[self.random.choice(paths)]
+        sectors = (len(inode.durable) - 1) // SECTOR_BYTES + 1
+        at = self.random.randrange(sectors) * SECTOR_BYTES
+        # No file grows by what was not written to it.
+        data = data[: len(inode.durable) - at]
+        _apply_write(inode.durable, at, data)
+
     def image(self) -> dict[str, bytes]:
         """Every file's content as it is read."""
         return {path: bytes(inode.current) for path, inode in sorted(self._names.items())}
+
+
+def failed(call: str) -> OSError:
+    """What a call to a bad disk raises."""
+    return OSError(errno.EIO, f"simulated: {call} failed")
 
 
 def _apply_change(names: dict[str, Inode], change: tuple[str, str, Inode | None]) -> None:
@@ -319,12 +495,20 @@ def _apply_change(names: dict[str, Inode], change: tuple[str, str, Inode | None]
 
 @final
 class SimExecutor:
-    """Workers that move only when told to; see `warren.ports.Executor`."""
+    """Workers that move only when told to; see `warren.ports.Executor`.
 
-    def __init__(self, random: Random) -> None:
+    Attributes:
+        failed: Whether a job has been reported in which a call to the disk had failed.
+    """
+
+    def __init__(self, random: Random, disk: SimDisk | None = None) -> None:
         self._random = random
+        self._failing = Failing() if disk is None else disk.failing
         self._lanes: dict[str, deque[Job]] = {}
         self._finished: deque[tuple[Job, BaseException | None]] = deque()
+        self._met: list[Job] = []
+        """Jobs in which a call to the disk has failed, which are to be reported."""
+        self.failed = False
 
     def submit(self, lane: str, job: Job) -> None:
         """Queue a job."""
@@ -346,14 +530,18 @@ class SimExecutor:
         if not lane:
             job, error = self._finished.popleft()
             job.done(error)
+            self.failed = self.failed or job in self._met
             return True
         job = self._lanes[lane].popleft()
+        failures = self._failing.fatal
         try:
             job.run()
         except Exception as raised:
             self._finished.append((job, raised))
         else:
             self._finished.append((job, None))
+        if self._failing.fatal > failures:
+            self._met.append(job)
         return True
 
     def drain(self) -> None:

@@ -39,10 +39,14 @@ STALL = "stall"
 CRAWL = "crawl"
 """The disk is slow for a while."""
 
+DISK_FAILS = "disk-fails"
+"""Calls to the disk fail, once or for a while: the node has to stop, and is started again."""
+
 TROUBLES = (POWER, POWER_IN_CALL, KILL, STOP, LOSE, DEAF, SYNC_FAILS, FULL, CLOCK, MEMORY)
 LATER_TROUBLES = (GARBLE, STALL, CRAWL)
 """Drawn apart, as all that came later is: runs without it are what they were before."""
 LATER_SHARE = 0.2
+FAILING_SHARE = 0.4
 KINDS_SHARE = 0.25
 EXPIRING_SHARE = 0.5
 """Where a machine may be lost there is no queue that expires, which is so most of the time."""
@@ -250,6 +254,8 @@ class Options:
         self.told = kind if told.random() < TOLD_SHARE else ""
         self.told_most = told.choice((-1, -1, 1, 5))
         self.told_rejects = told.random() < 0.5
+        if Random(f"{seed} failing disks").random() < FAILING_SHARE:
+            self.troubles[DISK_FAILS] = 5
 
     def name(self, plain: str) -> str:
         """What something is called in this run."""

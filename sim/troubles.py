@@ -6,13 +6,21 @@ from typing import TYPE_CHECKING, Final, final
 
 from sim import swarm
 from sim.cuts import deafen_one, garble_one, have_all_read, lose_one
+from sim.disk import CHANGES
 
 if TYPE_CHECKING:
+    from random import Random
+
+    from sim.disk import SimDisk
     from sim.world import World
 
 WIDE_BYTES: Final = 1 << 40
 HOUR_MS: Final = 3_600_000
 STANDSTILL_STEPS: Final = 1_000
+CALLS_BEFORE: Final = 12
+"""So many calls of any kind succeed at most before one fails."""
+FAILS_MOST: Final = 12
+"""So many fail at most, one after the other."""
 
 
 @final
@@ -61,6 +69,8 @@ class Troubles:
             world.crawls_until = world.step_number + random.randrange(STANDSTILL_STEPS)
             world.say("the disk crawls")
             world.count("disks crawl")
+        elif trouble == swarm.DISK_FAILS:
+            fail_calls(world.disk, random)
         else:
             world.memory_bytes = 0 if world.memory_bytes else WIDE_BYTES
             world.say("memory in use: %d", world.memory_bytes)
@@ -72,6 +82,7 @@ class Troubles:
         world.disk.capacity_bytes = WIDE_BYTES
         world.disk.crash_after = -1
         world.disk.sync_fails_at = 0
+        world.disk.failing.end()
         world.memory_bytes = 0
         world.stalled_until = world.crawls_until = 0
         have_all_read(world)
@@ -102,3 +113,15 @@ class Troubles:
             world.say("the wall clock jumps by %d ms", size)
             world.clock.jump(size)
         world.count("clock jumps")
+
+
+def fail_calls(disk: SimDisk, random: Random) -> None:
+    """Have one of the next calls to a disk fail, or several: of any kind, or of one.
+
+    Some kinds are rare, and would hardly ever be the one that fails.
+    """
+    times = random.choice((1, 1, 1, 1, random.randrange(2, FAILS_MOST + 1)))
+    if random.random() < 0.5:
+        disk.failing.begin(CHANGES, random.randrange(CALLS_BEFORE), times)
+    else:
+        disk.failing.begin((random.choice(CHANGES),), random.randrange(3), times)

@@ -69,7 +69,7 @@ class World(Stage):
         super().__init__(seed, operations, traced)
         self.clock = VirtualClock()
         self.disk = SimDisk(self.random.getrandbits(32))
-        self.executor = SimExecutor(self.random)
+        self.executor = SimExecutor(self.random, self.disk)
         self.node: Node | None = None
         self.memory_bytes = 0
         self.stalled_until = 0
@@ -152,7 +152,19 @@ class World(Stage):
             self._watch(node)
             if node.failure is not None:
                 self._stopped_by_failure(node.failure)
+            else:
+                self._check_failures()
         self.keep_up()
+
+    def _check_failures(self) -> None:
+        """A node that was told of a failed call to its disk has to stop.
+
+        Raises:
+            Violation: It goes on.
+        """
+        if self.executor.failed:
+            calls = ", ".join(self.disk.failing.failed)
+            raise Violation(f"the node goes on after its disk has failed: {calls}")
 
     def keep_up(self) -> None:
         """Start the node if it is down."""
@@ -244,7 +256,7 @@ class World(Stage):
         """Start the node; the machine may stop again meanwhile."""
         self.life += 1
         self._listening = False
-        self.executor = SimExecutor(self.random)
+        self.executor = SimExecutor(self.random, self.disk)
         settings = Settings("sim@node")
         settings.renews_hashes = False
         options = self.options
@@ -275,8 +287,12 @@ class World(Stage):
             self.executor,
             self._warned,
         )
+        failures, fatal = self.disk.failing.count, self.disk.failing.fatal
         try:
             node.recover()
+            if self.disk.failing.fatal > fatal:
+                calls = ", ".join(self.disk.failing.failed)
+                raise Violation(f"the node starts although its disk has failed: {calls}")
         except Crash:
             self.say("power fails during recovery")
             self.count("power failures")
@@ -285,6 +301,13 @@ class World(Stage):
             return
         except StorageError as error:
             raise Violation(f"the node does not start: {error}") from error
+        except OSError as error:
+            if self.disk.failing.count == failures:
+                raise
+            self.say("the start fails: %s", error)
+            self._count_failures()
+            self.disk.restart()
+            return
         self.node = node
         self.say("life %d begins", self.life)
         for checker in self.checkers:
@@ -311,6 +334,7 @@ class World(Stage):
         self.say("life %d is asked to stop", self.life)
         for connection in self.connections:
             connection.condemned = True
+        fatal = self.disk.failing.fatal
         try:
             node.shut_down()
             self._finish_work()
@@ -335,6 +359,9 @@ class World(Stage):
         if node.failure is not None:
             self._stopped_by_failure(node.failure)
             return
+        if self.disk.failing.fatal > fatal:
+            calls = ", ".join(self.disk.failing.failed)
+            raise Violation(f"the node stops in order after its disk has failed: {calls}")
         self.count("stops")
         self.say("life %d ends in order", self.life)
         self._end_life(not node.log.full)
@@ -346,6 +373,13 @@ class World(Stage):
         while node.failure is None and (node.needs_turn or self.executor.step()):
             if node.needs_turn:
                 self.turn()
+            if node.failure is None:
+                self._check_failures()
+
+    def _count_failures(self) -> None:
+        for call in self.disk.failing.failed:
+            self.count(f"disk calls failed: {call}")
+        self.disk.failing.failed.clear()
 
     def _stopped_by_failure(self, failure: BaseException) -> None:
         if not isinstance(failure, OSError):
@@ -358,6 +392,7 @@ class World(Stage):
             self.fail_power()
 
     def _end_life(self, orderly: bool) -> None:
+        self._count_failures()
         for checker in self.checkers:
             checker.ended(orderly)
         self.node = None

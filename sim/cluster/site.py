@@ -112,7 +112,7 @@ class Site:
         self.uid = self.first_uid = random.randbytes(UID_BYTES)
         self.disk = SimDisk(random.getrandbits(32))
         self.clock = SiteClock(world.schedule, random.randrange(1, 1_000_000))
-        self.executor = SimExecutor(random)
+        self.executor = SimExecutor(random, self.disk)
         self.former_uid = b""
         self.starts = 0
         self.life = 0
@@ -186,6 +186,7 @@ class Site:
         if node.failure is not None:
             self._stopped_by_failure(node.failure)
             return
+        self._check_failures(node)
         world = self.world
         world.watch(self)
         life, random = self.life, world.random
@@ -202,6 +203,16 @@ class Site:
                 int(random.random() * world.faults.disk_us) * slower,
                 lambda: self.guarded(life, self._work),
             )
+
+    def _check_failures(self, node: Node) -> None:
+        """A node that was told of a failed call to its disk has to stop.
+
+        Raises:
+            Violation: It goes on.
+        """
+        if self.executor.failed and node.failure is None:
+            calls = ", ".join(self.disk.failing.failed)
+            raise Violation(f"node {self.name} goes on after its disk has failed: {calls}")
 
     def _turn(self) -> None:
         node = self.node
@@ -281,7 +292,7 @@ class Site:
         self._known_round = -1
         world.life = self.life
         world.count("lives")
-        self.executor = SimExecutor(world.random)
+        self.executor = SimExecutor(world.random, self.disk)
         self._turn_planned = self._work_planned = self._flush_planned = False
         self.peers = SimPeers(world.network, self)
         options = world.options
@@ -333,8 +344,12 @@ class Site:
         self.peers.listener = ClusterListener(node.cluster)
         node.membership.cluster_id = self.cluster_id
         self.node = node
+        failures, fatal = self.disk.failing.count, self.disk.failing.fatal
         try:
             node.recover()
+            if self.disk.failing.fatal > fatal:
+                calls = ", ".join(self.disk.failing.failed)
+                raise Violation(f"node {self.name} starts although its disk has failed: {calls}")
         except Crash:
             world.say("%s: power fails during recovery", self.name)
             world.count("crashes in recovery")
@@ -349,7 +364,7 @@ class Site:
         except OSError as error:
             # Before a start takes a damaged log for whole it notes that, for which a full disk has
             # no room; it has changed nothing then.
-            if not self.spoiled:
+            if not self.spoiled and self.disk.failing.count == failures:
                 raise
             world.say("%s: the start fails: %s", self.name, error)
             self.kill()
@@ -378,6 +393,7 @@ class Site:
         assert self.node is None
         self.disk, self.lives, self.starts = backup.disk, backup.lives, backup.starts
         self.disk.restart()
+        self.disk.failing.end()
         self.restored = True
 
     def outdated(self) -> None:
@@ -481,6 +497,7 @@ class Site:
         world.say("%s: life %d is asked to stop", self.name, self.life)
         for connection in self._connections():
             connection.condemned = True
+        fatal = self.disk.failing.fatal
         try:
             node.shut_down()
             self._finish_work()
@@ -507,6 +524,9 @@ class Site:
         if node.failure is not None:
             self._stopped_by_failure(node.failure)
             return
+        if self.disk.failing.fatal > fatal:
+            calls = ", ".join(self.disk.failing.failed)
+            raise Violation(f"node {self.name} stops in order after its disk has failed: {calls}")
         world.count("stops")
         world.say("%s: life %d ends in order", self.name, self.life)
         self._end(False)
@@ -519,6 +539,7 @@ class Site:
             if node.needs_turn:
                 node.turn()
                 self.turns += 1
+            self._check_failures(node)
             self.world.watch(self)
 
     def _damaged(self, error: StorageError) -> None:
@@ -545,6 +566,9 @@ class Site:
 
     def _end(self, abrupt: bool) -> None:
         world = self.world
+        for call in self.disk.failing.failed:
+            world.count(f"disk calls failed: {call}")
+        self.disk.failing.failed.clear()
         world.ending(self)
         for connection in self._connections():
             connection.vanish()

@@ -64,6 +64,7 @@ class Spoiling:
     def damage(self, site: Site) -> None:
         """Flip a bit where no index says what was there; the node is down."""
         world = self._world
+        site.disk.failing.end()
         where = self._damage(site)
         if where:
             site.spoiled = True

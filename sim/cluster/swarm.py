@@ -6,7 +6,7 @@ from random import Random
 from typing import Final, final
 
 from sim.cluster.schedule import MS
-from sim.swarm import LATER_SHARE
+from sim.swarm import DISK_FAILS, FAILING_SHARE, LATER_SHARE
 
 KILL = "kill"
 """A process stops; what it wrote stays."""
@@ -146,6 +146,8 @@ class ClusterOptions:
         for name in LATER_FAULTS:
             if later.random() < LATER_SHARE:
                 self.faults[name] = 3
+        if Random(f"{seed} failing disks").random() < FAILING_SHARE:
+            self.faults[DISK_FAILS] = 5
         members = Random(f"{seed} members of queues")
         losing = {REPLACE, RESTORE, ROT, SPOIL, WIPE} & set(self.faults)
         self.group_size = 3 if losing else members.choice((1, 2, 3, 3))

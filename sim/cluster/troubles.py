@@ -14,7 +14,8 @@ from sim.cluster.site import Site
 from sim.cluster.spoiling import Spoiling
 from sim.cuts import deafen_one, garble_one, have_all_read, lose_one
 from sim.journal import placed
-from sim.troubles import HOUR_MS, WIDE_BYTES
+from sim.swarm import DISK_FAILS
+from sim.troubles import HOUR_MS, WIDE_BYTES, fail_calls
 from warren.errors import CorruptRecord, Refusal
 from warren.metadata.commands import ClearPolicy, Command, SetPolicy
 from warren.metadata.member_checks import add_member, delete_member, voters
@@ -77,6 +78,7 @@ class ClusterTroubles:
             swarm.RESTORE: self.restoring.strike,
             swarm.SPOIL: self.spoiling.spoil,
             swarm.WIPE: self.spoiling.wipe,
+            DISK_FAILS: lambda site: fail_calls(site.disk, world.random),
         }
 
     def strike(self, trouble: str) -> None:
@@ -122,6 +124,7 @@ class ClusterTroubles:
         for site in self._world.sites.values():
             site.disk.crash_after = -1
             site.disk.sync_fails_at = 0
+            site.disk.failing.end()
         self.armed = False
         self._world.network.damaging.clear()
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
+from random import Random
+from typing import Any
 
 import pytest
 
-from sim.disk import SimDisk, SimFile
+from sim.disk import CHANGES, SimDisk, SimFile
 from tests.log.model import World
 from warren.log.cache import BATCH_OVERHEAD_BYTES
 from warren.log.extents import Extents
@@ -152,3 +155,73 @@ def test_a_log_without_a_descriptor_for_its_next_file_goes_on(
     assert len(world.log._store.files) > files
     world.restart(crash=True)
     world.check()
+
+
+@pytest.mark.parametrize("call", CHANGES)
+def test_a_failed_call_is_fatal_and_the_next_life_stands_on_what_is_durable(call: str) -> None:
+    """What a process finds that comes after one whose disk failed may not be durable yet."""
+    failures = 0
+    for seed in range(30):
+        random = Random(seed)
+        world = World(seed, wal_max_size_bytes=1 << 14)
+        group_id = world.new_group()
+        # Most kinds of calls come when the log goes on to its next file, or makes files ready.
+        world.disk.failing.begin((call,), random.randrange(6), random.choice((1, 1, 3)))
+        for _ in range(40):
+            if world.failure is not None:
+                break
+            world.publish(group_id, [900])
+            world.log.flush()
+            world.executor.drain()
+            world.answer_wanted()
+            live = sorted(world.machines[group_id].live)
+            if len(live) > 8 and world.failure is None:
+                world.settle(group_id, live[:6])
+            world.tick(60)
+            world.executor.drain()
+        world.disk.failing.calls = CHANGES
+        while True:
+            failures += len(world.disk.failing.failed)
+            world.disk.failing.failed.clear()
+            try:
+                world.restart(crash=False)
+            except OSError:
+                continue
+            if group_id not in world.histories:
+                group_id = world.new_group()
+            world.disk.failing.end()
+            world.publish(group_id, [900])
+            world.log.flush()
+            # No more than what confirms it: other jobs make names durable, too.
+            while world.order:
+                assert world.executor.step()
+            break
+        world.restart(crash=True)
+        world.check()
+    assert failures
+
+
+@pytest.mark.parametrize("job", ["note_looked", "looked_through"])
+def test_a_failed_call_is_fatal_to_what_is_noted_about_damage_too(job: str) -> None:
+    """A disk that fails once is not written to again; only a full one may be."""
+    for number, ends in ((errno.ENOSPC, False), (errno.EIO, True)):
+        world = World(5)
+        world.log.note_looked(3)
+        world.executor.drain()
+        disk: Any = world.disk
+        disk.sync_directory = disk.remove = raising(OSError(number, "simulated"))
+        if job == "note_looked":
+            world.log.note_looked(4)
+        else:
+            world.log.looked_through()
+        world.executor.drain()
+        assert (world.failure is not None) == ends
+
+
+def raising(error: OSError) -> Callable[..., None]:
+    """A call that fails."""
+
+    def call(*_: Any) -> None:
+        raise error
+
+    return call

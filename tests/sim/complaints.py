@@ -80,6 +80,7 @@ COMPLAINTS: Final = {
     "goes_on_after_failure": Complaint("warren.log.reading", "CorruptRecord: .* damaged at byte"),
     # Clusters.
     "unpersisted_vote": Complaint("cluster.vouching", "forgot (its vote for|term)"),
+    "failed_writes_are_good": Complaint("cluster.site", "goes on after its disk has failed"),
     "early_apply": NO_MAJORITY,
     "confirms_at_submit": COMMITTED,
     "stamps_by_wall": Complaint("cluster.ledger", "entry [0-9]+ is of [0-9]+, behind"),

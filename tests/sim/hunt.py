@@ -14,6 +14,7 @@ from sim.__main__ import OPERATIONS
 from sim.cast import limit_queues
 from sim.cluster.world import ClusterWorld
 from sim.runner import run_seed
+from sim.swarm import DISK_FAILS
 from sim.world import World
 from tests.sim import (
     planted,
@@ -97,6 +98,10 @@ def hunt(
             world.faults.faults = dict.fromkeys(where.faults, 3)
         elif where.faults:
             world.options.troubles = dict.fromkeys(where.faults, 3)
+        elif isinstance(world, ClusterWorld):
+            world.faults.faults.pop(DISK_FAILS, None)
+        else:
+            world.options.troubles.pop(DISK_FAILS, None)
         plain = {} if plant in planted_limits.PLANTED else PLAIN
         latest = LATEST | LATEST_OF_CLUSTERS if cluster else LATEST
         for name, value in (latest | plain | where.options).items():

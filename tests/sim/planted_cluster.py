@@ -22,10 +22,11 @@ from sim.cluster.swarm import (
     TRANSFER,
     WIPE,
 )
+from sim.swarm import DISK_FAILS
 from tests.sim.planted import Undo, Where, replace
 from warren.errors import CorruptRecord
 from warren.log import group as group_log
-from warren.log import reading
+from warren.log import reading, wal
 from warren.log.batch import Header
 from warren.log.runlist import PAIR_BYTES, RunList
 from warren.metadata import checks, machine, node_checks
@@ -138,6 +139,17 @@ def unpersisted_vote() -> Undo:
 
     original = member.Member.save_hard_state
     return replace(member.Member, "save_hard_state", save)
+
+
+def failed_writes_are_good() -> Undo:
+    """A round that could not be written is taken for one that was."""
+
+    def done(log: Any, job: Any, error: Any) -> None:
+        job.written = job.written or error is not None
+        original(log, job, None)
+
+    original = wal.Wal.round_done
+    return replace(wal.Wal, "round_done", done)
 
 
 def early_apply() -> Undo:
@@ -538,6 +550,7 @@ FAST = {"gap_us": 2_000, "delay_us": 1_000, "jitter_us": 2_000}
 
 PLANTED = {
     unpersisted_vote: Where(2),
+    failed_writes_are_good: Where(1, 150, (DISK_FAILS,)),
     early_apply: Where(),
     confirms_at_submit: Where(4),
     stamps_by_wall: Where(1, 150, (CLOCK, TRANSFER)),

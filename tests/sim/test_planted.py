@@ -70,6 +70,7 @@ MIXED = {
         (
             True,
             {
+                planted_cluster.failed_writes_are_good: 4,
                 planted_cluster.early_apply: 1,
                 planted_cluster.confirms_at_submit: 1,
                 planted_cluster.stamps_by_wall: 2,

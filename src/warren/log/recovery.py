@@ -342,6 +342,10 @@ class Recovery:
         """Make what was read durable, and forget what was not whole."""
         disk = self._store.disk
         handle = newest.handle
+        # The process before may have ended behind a rename, or at a failed sync of it: until the
+        # names are durable a crash could bring back a manifest without what is written from here
+        # on, and with files that are removed below.
+        disk.sync_directory(DIRECTORY)
         if self._salvaged:
             note(disk, str(self._doubt))
             self._store.salvaged = True

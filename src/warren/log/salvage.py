@@ -27,7 +27,7 @@ from warren.log.batch import (
     identity,
 )
 from warren.log.extents import is_void
-from warren.log.files import UNREADABLE, LogFile
+from warren.log.files import UNREADABLE, LogFile, lacks_space
 from warren.log.manifest import DIRECTORY, SALVAGE_PATH
 from warren.log.scan import Visitor
 from warren.ports import Disk, Job
@@ -248,7 +248,9 @@ class NoteJob(Job):
         note(self._store.disk, "a start went on over damage", self._looked_upto)
 
     def done(self, error: BaseException | None) -> None:
-        """Where it cannot be written, the next start looks at more than it would have to."""
+        # Where there is no room for it, the next start looks at more than it would have to.
+        if error is not None and not lacks_space(error):
+            self._store.fail(error)
 
 
 @final
@@ -264,6 +266,8 @@ class ForgetJob(Job):
         disk.sync_directory(DIRECTORY)
 
     def done(self, error: BaseException | None) -> None:
-        # Where it cannot be removed, the next start looks through everything again.
         if error is None:
             self._store.salvaged = False
+        elif not lacks_space(error):
+            # The next start looks through everything again.
+            self._store.fail(error)
