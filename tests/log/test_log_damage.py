@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from sim.disk import SimDisk
+from sim.disk import SimDisk, SimFile
 from tests.log.model import Entry, Reader, World
 from warren.errors import CorruptRecord, StorageError
 from warren.log import sidecar
@@ -206,6 +206,51 @@ def test_a_stretch_that_the_disk_refuses_to_read_is_damage(number: int) -> None:
     assert isinstance(reader.error, CorruptRecord)
     assert sum(last - first + 1 for first, last in reader.error.lost) == 2
     assert world.failure is None
+
+
+def refuse_to_read(monkeypatch: pytest.MonkeyPatch, path: str, *places: int) -> None:
+    """From now on a disk cannot give some bytes of a file back."""
+    read = SimFile.read
+
+    def refusing(file: SimFile, offset: int, size: int) -> bytes:
+        if file.path == path and any(offset <= at < offset + size for at in places):
+            raise OSError(errno.EIO, "not readable")
+        return read(file, offset, size)
+
+    monkeypatch.setattr(SimFile, "read", refusing)
+
+
+@pytest.mark.parametrize("place", [0.0, 0.01, 0.99])
+def test_one_block_of_a_manifest_may_not_be_readable(
+    place: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there twice, and not in one block."""
+    world = with_closed_files()
+    size = len(world.disk.image()["log/MANIFEST"])
+    refuse_to_read(monkeypatch, "log/MANIFEST", int(size * place))
+    world.start()
+    world.check()
+
+
+def test_a_manifest_that_cannot_be_read_fails_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not taken for a damaged one, over which a node would begin anew: that may pass."""
+    world = with_closed_files()
+    before = world.disk.image()
+    size = len(before["log/MANIFEST"])
+    refuse_to_read(monkeypatch, "log/MANIFEST", 20, size - 20)
+    with pytest.raises(OSError, match="not readable"):
+        world.start()
+    assert world.disk.image() == before
+    monkeypatch.undo()
+    world.start()
+    world.check()
+
+
+def test_a_sidecar_that_cannot_be_read_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = with_closed_files()
+    refuse_to_read(monkeypatch, "log/00000002.idx", 30)
+    world.start()
+    world.check()
 
 
 def test_bytes_of_a_publisher_do_not_pass_for_a_batch_behind_a_damaged_size() -> None:

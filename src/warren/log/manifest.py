@@ -12,7 +12,8 @@
     crc32 0a1b2c3d
 
 The whole text stands there twice, each time with its checksum: one of the two is enough, so that a
-damaged sector does not cost the log. A single one, as older versions wrote it, is read as well.
+sector that is damaged, or cannot be read, does not cost the log. A single one, as older versions
+wrote it, is read as well.
 
 Version 3 is written for as long as all that the log holds can be read by nodes of 0.1.0, which
 refuse a later one by its name; see `warren.versions`.
@@ -27,7 +28,8 @@ from typing import Final, final
 
 from warren.checksum import crc32
 from warren.errors import CorruptRecord, StorageError
-from warren.ports import Disk
+from warren.log.files import UNREADABLE
+from warren.ports import Disk, File
 from warren.versions import NEWEST, too_new
 
 DIRECTORY: Final = "log"
@@ -41,7 +43,8 @@ FORMER_VERSION_LINE: Final = "warren-log 3"
 VERSION_LINES: Final = (b"warren-log 2", b"warren-log 3", b"warren-log 4")
 """Versions that are read."""
 MANIFEST_BYTES_MAX: Final = 64 * 1024 * 1024
-COPY_GAP: Final = b"\n" * 4096
+BLOCK_BYTES: Final = 4096
+COPY_GAP: Final = b"\n" * BLOCK_BYTES
 """Between the two texts of a manifest: disks lose blocks, not bytes."""
 
 
@@ -114,14 +117,39 @@ def load(disk: Disk) -> Manifest:
 
     Raises:
         CorruptRecord: It is damaged.
+        OSError: The disk failed, and of neither text gives back all; it may do so later.
         StorageError: It is of another version.
     """
     handle = disk.open(MANIFEST_PATH)
     try:
-        data = handle.read(0, MANIFEST_BYTES_MAX)
+        try:
+            data = handle.read(0, MANIFEST_BYTES_MAX)
+        except OSError as error:
+            if error.errno not in UNREADABLE:
+                raise
+            try:
+                return decode(_readable(handle))
+            except CorruptRecord:
+                raise error from None
     finally:
         handle.close()
     return decode(data)
+
+
+def _readable(handle: File) -> bytes:
+    """What of a file a disk gives back, with zeros in the place of other blocks."""
+    size = min(handle.size_bytes(), MANIFEST_BYTES_MAX)
+    blocks: list[bytes] = []
+    for at in range(0, size, BLOCK_BYTES):
+        wanted = min(BLOCK_BYTES, size - at)
+        try:
+            block = handle.read(at, wanted)
+        except OSError as error:
+            if error.errno not in UNREADABLE:
+                raise
+            block = b""
+        blocks.append(block + bytes(wanted - len(block)))
+    return b"".join(blocks)
 
 
 def copies_of(data: bytes) -> list[bytes]:

@@ -32,7 +32,7 @@ from mypy_extensions import i32, i64
 from warren.checksum import crc32
 from warren.log.batch import write_checksum
 from warren.log.extents import NOWHERE, Extents, Tombstone
-from warren.log.files import LogFile
+from warren.log.files import UNREADABLE, LogFile
 from warren.log.manifest import sidecar_path
 from warren.ports import Disk
 from warren.wire.byte_reader import ByteReader
@@ -185,13 +185,23 @@ def store(disk: Disk, file: LogFile, salt: i64) -> None:
 
 
 def load(disk: Disk, file: LogFile, salt: i64) -> bool:
-    """Fill a closed file's index from its sidecar; False if there is none that fits. Blocks."""
+    """Fill a closed file's index from its sidecar; False if there is none that fits. Blocks.
+
+    One that the disk cannot give back is as good as none.
+
+    Raises:
+        OSError: The disk failed in another way.
+    """
     path = sidecar_path(file.number)
     if not disk.exists(path):
         return False
     handle = disk.open(path)
     try:
         data = handle.read(0, SIDECAR_BYTES_MAX)
+    except OSError as error:
+        if error.errno not in UNREADABLE:
+            raise
+        return False
     finally:
         handle.close()
     return decode(data, file, salt)
