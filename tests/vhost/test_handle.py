@@ -10,7 +10,13 @@ from tests.node.pair import Pair
 from warren import errors
 from warren.errors import Refusal
 from warren.message.facts import MessageFacts
-from warren.metadata.commands import ClearPolicy, SetPermissions, SetPolicy
+from warren.metadata.commands import (
+    ClearPolicy,
+    DeclareVhost,
+    DeleteVhost,
+    SetPermissions,
+    SetPolicy,
+)
 from warren.pending import PendingRequest, Result
 from warren.protocols.broker import Login
 from warren.vhost.handle import VhostHandle
@@ -281,3 +287,31 @@ def test_a_policy_changes_where_an_exchange_leads_at_once_and_on_every_node() ->
     assert way.handle.generation() != before
     pair.b.node.store.submit(ClearPolicy("/", "p", False), None)
     pair.until(lambda: all(each.leads_to("x", "k") == [] for each in ways))
+
+
+@pytest.mark.parametrize("kind", ["queue", "direct", "x-delayed-message"])
+@pytest.mark.parametrize("trusted", [False, True])
+def test_what_is_declared_behind_the_end_of_its_vhost_is_refused(kind: str, trusted: bool) -> None:
+    """It comes into the log behind the deletion: the node goes on, and does not ask again."""
+    pair = Pair()
+    node = pair.a.node
+    node.store.submit(DeclareVhost("v"), None)
+    node.store.submit(SetPermissions("guest", "v", ".*", ".*", ".*"), None)
+    pair.until(lambda: node.store.in_force)
+    router, queues = node.metadata.vhosts["v"].router, node.queues.vhost("v").queues
+    handle = VhostHandle(node.vhosts, "v", router, queues, "guest", 1, trusted=trusted)
+    asked = Asked()
+    node.store.submit(DeleteVhost("v"), None)
+    if kind == "queue":
+        handle.declare_queue(DeclareQueueRequest("late", True, False, False, QUORUM), asked)
+    else:
+        arguments = {"x-delayed-type": "direct"} if kind == "x-delayed-message" else {}
+        handle.declare_exchange(
+            DeclareExchangeRequest("late", kind, True, False, False, arguments), asked
+        )
+    pair.until(lambda: bool(asked.results))
+    pair.settle()
+    (refusal,) = asked.results
+    assert isinstance(refusal, Refusal)
+    assert node.store.in_force
+    assert "v" not in node.metadata.vhosts

@@ -763,7 +763,7 @@ class VhostHandle:
         """Whether each routing key of an exchange has to be looked at."""
         if self._grants is None:
             return self._host.authority.bounds_topics(self._user, self.name, exchange)
-        record = self._tables.vhosts[self.name].exchanges.get(exchange)
+        record = self._tables.exchange(self.name, exchange)
         return record is not None and record.kind == "topic"
 
     def _check_topic(self, permission: str, exchange: str, routing_key: str) -> None:
@@ -816,7 +816,17 @@ class VhostHandle:
         assert queue is not None, "the tables have this queue"
         return queue
 
+    def _check_there(self) -> None:
+        """Check that the vhost is there: it may have gone while a declare was under way.
+
+        Raises:
+            Refusal: It is gone.
+        """
+        if self.name not in self._tables.vhosts:
+            raise Refusal(NOT_FOUND, f"vhost '{self.name}' does not exist")
+
     def _exchange_command(self, request: DeclareExchangeRequest) -> Command | None:
+        self._check_there()
         command = checks.declare_exchange(
             self._tables,
             self.name,
@@ -838,6 +848,7 @@ class VhostHandle:
         return command
 
     def _queue_command(self, request: DeclareQueueRequest, named_by_server: bool) -> Command | None:
+        self._check_there()
         command = checks.declare_queue(
             self._tables,
             self.name,
