@@ -107,7 +107,36 @@ def test_it_does_not_while_the_other_one_may_vote_again() -> None:
     assert not any("goes on with the copy" in text for text in stays.warnings)
 
 
-def test_of_more_voters_the_log_says_that_a_queue_is_lost() -> None:
+def test_one_of_two_goes_on_when_the_leader_is_lost_for_good() -> None:
+    """Whoever stays has heard of no other leader since."""
+    pair = two_voters()
+    stays, lost = two(pair)
+    publisher = stays.client()
+    publisher.publish_confirmed(QUEUE, 5)
+    pair.settle(20)
+    lost.kill()
+    forget_copies(pair, stays, [lost.name])
+    pair.until(lambda: leads_alone(stays))
+    publisher.publish_confirmed(QUEUE, 1)
+    assert drained(stays.client(), QUEUE) == [*BODIES, b"6"]
+
+
+def leads_alone(station: Station) -> bool:
+    return station.node.stranded.is_alone(station.record(QUEUE))
+
+
+def forget_copies(pair: Pair, stays: Station, others: list[str]) -> None:
+    """Have the tables name members on these nodes no more, which are down."""
+    left = next(each for each in pair.stations.values() if each.alive)
+    for name in others:
+        command = delete_member(left.record(QUEUE), name, [stays.name], True)
+        assert command is not None
+        left.node.store.submit(command, None)
+        pair.until(lambda name=name: left.record(QUEUE).member_on(name) is None)
+
+
+@pytest.mark.parametrize("led_by_lost", [False, True])
+def test_of_more_voters_the_log_says_that_a_queue_is_lost(led_by_lost: bool) -> None:
     """Those that are gone may have had what is not here."""
     pair = Pair()
     pair.minds_seconds = True
@@ -122,21 +151,20 @@ def test_of_more_voters_the_log_says_that_a_queue_is_lost() -> None:
     stays = pair.stations[row.node]
     pair.until(lambda: voters(stays) == names)
     pair.settle(20)
+    if led_by_lost:
+        group_id = int(pair.a.record(QUEUE).group_id)
+        stays.node.queue_members.transfer(group_id, others[0])
+        pair.until(lambda: leads(pair, others[0]))
+        pair.settle(20)
     for name in others:
         pair.stations[name].kill()
-    left = next(pair.stations[name] for name in "abcde" if name not in others)
-    record = left.record(QUEUE)
-    for name in others:
-        command = delete_member(left.record(QUEUE), name, [row.node], True)
-        assert command is not None
-        left.node.store.submit(command, None)
-        pair.until(lambda name=name: left.record(QUEUE).member_on(name) is None)
-    assert record.group_id == left.record(QUEUE).group_id
+    forget_copies(pair, stays, others)
     pair.settle(800)
     said = [text for text in stays.warnings if "has no leader and will get none" in text]
     assert len(said) == 1
     assert "force_shrink_member_to_current_member --vhost '/' 'orders'" in said[0]
     assert not leads(pair, row.node)
+    assert stays.node.stranded.why_not_alone(stays.record(QUEUE)) == ""
 
 
 @pytest.mark.parametrize("leads_here", [True, False])

@@ -87,7 +87,7 @@ class StrandedGroups:
         self._said.pop(group_id, None)
 
     def _look(self, group_id: int, member: Member, now_ms: i64) -> None:
-        if member.raft.leader != "":
+        if self._is_heard(member.raft.leader):
             if group_id in self._unled:
                 self._forget(group_id)
             return
@@ -97,6 +97,8 @@ class StrandedGroups:
         queue = self._queues.logged.get(group_id)
         record = None if queue is None else self._metadata.queue(queue.vhost, queue.name)
         if record is None or record.group_id != group_id or not self._is_own(record, member):
+            return
+        if self._leader(record, member) != "":
             return
         voters = [copy for copy in member.raft.members if copy.voter]
         gone = [copy for copy in voters if is_gone(record, copy)]
@@ -167,11 +169,9 @@ class StrandedGroups:
                 f"its copy on node '{self._node_name}' could not be started, since it is damaged: "
                 "ask another one"
             )
-        if member.raft.leader:
-            return (
-                f"it is led by node '{member.raft.leader}': remove its other members with "
-                "delete_member"
-            )
+        leader = self._leader(record, member)
+        if leader:
+            return f"it is led by node '{leader}': remove its other members with delete_member"
         running = self._cluster.running()
         left = self.living(record)
         down = [node for node in left if node not in running]
@@ -188,6 +188,24 @@ class StrandedGroups:
                 "one of them will lead"
             )
         return ""
+
+    def _is_heard(self, leader: str) -> bool:
+        """Whether there is a leader whose node is up."""
+        if leader == "":
+            return False
+        return leader == self._node_name or not self._cluster.detector.suspected(leader)
+
+    def _leader(self, record: QueueRecord, member: Member) -> str:
+        """Who leads a group, as far as the copy here knows; empty if nobody does.
+
+        Members that cannot elect another leader never forget the last one: it leads no more if
+        its node is not heard and its copy gone for good.
+        """
+        leader = member.raft.leader
+        if leader == "" or self._is_heard(leader):
+            return leader
+        gone = any(copy.node == leader and is_gone(record, copy) for copy in member.raft.members)
+        return "" if gone else leader
 
     def go_on_alone(self, record: QueueRecord) -> str:
         """Have the copy here lead as the only voter; gives why not, or nothing."""
