@@ -33,6 +33,10 @@ REMOVE: Final = "remove"
 SYNC_DIRECTORY: Final = "sync_directory"
 CHANGES: Final = (WRITE, SYNC, ALLOCATE, TRUNCATE, OPEN, RENAME, REMOVE, SYNC_DIRECTORY)
 """Calls that change something; of `open` those that create a file."""
+READ: Final = "read"
+LIST: Final = "list"
+LOOKS: Final = (READ, LIST)
+"""Calls that change nothing. They fail apart from the others, and need not end a process."""
 
 
 class Crash(BaseException):
@@ -246,7 +250,13 @@ class SimFile:
     def read(self, offset_bytes: int, size_bytes: int) -> bytes:
         """Read the current content."""
         self._check()
+        if self._disk.reading.strikes(READ, self.path):
+            raise failed(READ)
         return bytes(self._inode.current[offset_bytes : offset_bytes + size_bytes])
+
+    def content(self, size_bytes: int) -> bytes:
+        """What would be read, which cannot fail: for who looks at the node from outside."""
+        return bytes(self._inode.current[:size_bytes])
 
     def sync(self) -> None:
         """Make what was written durable; may fail, may be where the machine stops."""
@@ -311,7 +321,8 @@ class SimDisk:
         crash_after: Changing calls until the machine stops within one, -1 for never.
         boot: Number of crashes and restarts; handles of an earlier one are void.
         written_bytes: How much was written so far, without the zeros that fill new files.
-        failing: Which calls fail.
+        failing: Which calls fail that change something.
+        reading: Which of the others do.
         astray: Which write is not where it should be.
     """
 
@@ -325,6 +336,7 @@ class SimDisk:
         self.boot = 0
         self.written_bytes = 0
         self.failing = Failing()
+        self.reading = Failing()
         self.astray = Astray()
         self._directories: set[str] = {""}
         self._names: dict[str, Inode] = {}
@@ -376,6 +388,8 @@ class SimDisk:
 
     def list(self, path: str) -> list[str]:
         """Names in a directory, sorted."""
+        if self.reading.strikes(LIST, path):
+            raise failed(LIST)
         start = path + "/" if path else ""
         return sorted(
             name[len(start) :]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import final
 
+from sim.disk import SimFile
 from warren.log.batch import KIND_COMMAND, KIND_MESSAGES, KIND_TRANSIENT, Batch, Header
 from warren.log.files import LogFile
 from warren.log.reading import walk
@@ -26,7 +27,9 @@ def scan(file: LogFile) -> list[Batch]:
 
 def placed(file: LogFile) -> list[tuple[int, Batch]]:
     """The entries in a log file, in order, and where each begins."""
-    data = file.handle.read(0, file.end)
+    handle = file.handle
+    assert isinstance(handle, SimFile)
+    data = handle.content(file.end)
     header = Header()
     found: list[tuple[int, Batch]] = []
     at = walk(data, 0, 0, header, file.path) if data else -1

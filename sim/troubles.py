@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from sim import swarm
 from sim.cuts import deafen_one, garble_one, have_all_read, lose_one
-from sim.disk import CHANGES
+from sim.disk import CHANGES, LOOKS
 
 if TYPE_CHECKING:
     from random import Random
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 WIDE_BYTES: Final = 1 << 40
 HOUR_MS: Final = 3_600_000
 STANDSTILL_STEPS: Final = 1_000
+LOOKS_SHARE: Final = 0.4
 CALLS_BEFORE: Final = 12
 """So many calls of any kind succeed at most before one fails."""
 FAILS_MOST: Final = 12
@@ -70,7 +71,11 @@ class Troubles:
             world.say("the disk crawls")
             world.count("disks crawl")
         elif trouble == swarm.DISK_FAILS:
-            fail_calls(world.disk, random)
+            if random.random() < LOOKS_SHARE:
+                # One at a time: what is refused twice in a row is damage.
+                world.disk.reading.begin(LOOKS, random.randrange(4), 1)
+            else:
+                fail_calls(world.disk, random)
         else:
             world.memory_bytes = 0 if world.memory_bytes else WIDE_BYTES
             world.say("memory in use: %d", world.memory_bytes)
@@ -83,6 +88,7 @@ class Troubles:
         world.disk.crash_after = -1
         world.disk.sync_fails_at = 0
         world.disk.failing.end()
+        world.disk.reading.end()
         world.memory_bytes = 0
         world.stalled_until = world.crawls_until = 0
         have_all_read(world)

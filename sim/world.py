@@ -287,7 +287,8 @@ class World(Stage):
             self.executor,
             self._warned,
         )
-        failures, fatal = self.disk.failing.count, self.disk.failing.fatal
+        fatal = self.disk.failing.fatal
+        failures = self.disk.failing.count + self.disk.reading.count
         try:
             node.recover()
             if self.disk.failing.fatal > fatal:
@@ -302,7 +303,7 @@ class World(Stage):
         except StorageError as error:
             raise Violation(f"the node does not start: {error}") from error
         except OSError as error:
-            if self.disk.failing.count == failures:
+            if self.disk.failing.count + self.disk.reading.count == failures:
                 raise
             self.say("the start fails: %s", error)
             self._count_failures()
@@ -377,9 +378,10 @@ class World(Stage):
                 self._check_failures()
 
     def _count_failures(self) -> None:
-        for call in self.disk.failing.failed:
-            self.count(f"disk calls failed: {call}")
-        self.disk.failing.failed.clear()
+        for failing in (self.disk.failing, self.disk.reading):
+            for call in failing.failed:
+                self.count(f"disk calls failed: {call}")
+            failing.failed.clear()
 
     def _stopped_by_failure(self, failure: BaseException) -> None:
         if not isinstance(failure, OSError):

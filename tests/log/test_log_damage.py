@@ -208,6 +208,30 @@ def test_a_stretch_that_the_disk_refuses_to_read_is_damage(number: int) -> None:
     assert world.failure is None
 
 
+def test_a_read_that_the_disk_refuses_once_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither at a start, with whatever it reads first, nor later."""
+    read = SimFile.read
+    for refused in range(8):
+        world = with_closed_files()
+        left = refused
+
+        def refusing(file: SimFile, offset: int, size: int) -> bytes:
+            nonlocal left
+            left -= 1
+            if left == -1:
+                raise OSError(errno.EIO, "not readable")
+            return read(file, offset, size)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(SimFile, "read", refusing)
+            world.start()
+            assert left < 0, "it is met"
+            left = 0
+            reader = read_all(world)
+            assert left < 0 and reader.error is None and reader.batches
+        world.check()
+
+
 def refuse_to_read(monkeypatch: pytest.MonkeyPatch, path: str, *places: int) -> None:
     """From now on a disk cannot give some bytes of a file back."""
     read = SimFile.read

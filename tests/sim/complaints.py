@@ -78,6 +78,7 @@ COMPLAINTS: Final = {
     "unsynced_manifest": Complaint("world", "the node does not start: .* is missing"),
     "writes_to_the_closed": Complaint("connection", "unable to perform operation on .* closed"),
     "goes_on_after_failure": Complaint("warren.log.reading", "CorruptRecord: .* damaged at byte"),
+    "refused_once_is_damage": Complaint("world", "does not start: .* it cannot be read"),
     # Clusters.
     "unpersisted_vote": Complaint("cluster.vouching", "forgot (its vote for|term)"),
     "failed_writes_are_good": Complaint("cluster.site", "goes on after its disk has failed"),

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from sim.swarm import DEAF, POWER, STOP
-from warren.log import compact, wal
+from sim.swarm import DEAF, DISK_FAILS, POWER, STOP
+from warren.log import compact, files, wal
 from warren.log.batch import Batch
 from warren.log.runlist import PAIR_BYTES, RunList
 from warren.log.scan import Scan
@@ -317,6 +317,11 @@ def goes_on_after_failure() -> Undo:
     return replace(wal.Wal, "round_done", lambda log, job, error: done(original, log, job))
 
 
+def refused_once_is_damage() -> Undo:
+    """What a disk refuses to read is not asked for once more."""
+    return replace(files, "read_patiently", lambda handle, offset, size: handle.read(offset, size))
+
+
 def done(original: Any, log: Any, job: Any) -> None:
     """A round that claims to have been written."""
     job.written = True
@@ -334,7 +339,7 @@ PLANTED = {
     quorum_confirms_at_append: Where(15),
     classic_confirms_at_append: Where(94),
     rejected_is_confirmed: Where(22),
-    unchecked_tail: Where(10, 200, (POWER,), LARGE | {"large_bytes": 20_000}),
+    unchecked_tail: Where(4, 200, (POWER,), LARGE | {"large_bytes": 20_000}),
     live_without_held: Where(1),
     no_doubt: Where(456),
     snapshot_of_what_is_ahead: Where(411),
@@ -353,9 +358,10 @@ PLANTED = {
     unfenced: Where(18),
     ignored_limit: Where(1),
     unsynced_manifest: Where(
-        20, 300, (POWER,), LARGE | {"wal_max_bytes": 8_192, "compact_interval_ms": 100}
+        34, 300, (POWER,), LARGE | {"wal_max_bytes": 8_192, "compact_interval_ms": 100}
     ),
     goes_on_after_failure: Where(1),
+    refused_once_is_damage: Where(1, 300, (DISK_FAILS,), {"trouble_share": 0.03}),
     unfailing_rejections: Where(10, 300, (STOP,), REJECTING),
     ignored_limit_of_its_own: Where(10, 300, (STOP,), REJECTING | {"own_limit": True}),
 }

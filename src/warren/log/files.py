@@ -26,6 +26,23 @@ def lacks_space(error: BaseException) -> bool:
     )
 
 
+def read_patiently(handle: File, offset: i64, size: i64) -> bytes:
+    """Bytes of a file, fewer only at its end. Where the disk refuses it is asked once more. Blocks.
+
+    What is taken for damage costs messages, or another copy of a queue, and some refusals pass,
+    such as those of the way to a disk that is not in the machine.
+
+    Raises:
+        OSError: The disk failed, twice if it says that it cannot give the bytes back.
+    """
+    try:
+        return handle.read(offset, size)
+    except OSError as error:
+        if error.errno not in UNREADABLE:
+            raise
+    return handle.read(offset, size)
+
+
 @final
 class LogFile:
     """One file of the log.
@@ -75,7 +92,7 @@ class LogFile:
             OSError: The disk failed in another way.
         """
         try:
-            return self.handle.read(offset, size)
+            return read_patiently(self.handle, offset, size)
         except OSError as error:
             if error.errno not in UNREADABLE:
                 raise

@@ -16,7 +16,7 @@ from mypy_extensions import i64
 from warren.checksum import crc32
 from warren.errors import CorruptRecord
 from warren.log.batch import Batch
-from warren.log.files import UNREADABLE
+from warren.log.files import UNREADABLE, read_patiently
 from warren.ports import Disk, Executor, File, Job
 
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ class PageRead(Job):
         handle = self._file.handle
         assert handle is not None, "what is read was written"
         try:
-            data = handle.read(int(self.offset), int(self.size))
+            data = read_patiently(handle, self.offset, self.size)
         except OSError as error:
             if error.errno not in UNREADABLE:
                 raise
