@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.cluster.nodes import Cluster, Node
 from tests.support.broker import Broker, free_port
 from tests.support.patience import patient
 from tests.ui.rest import Rest
@@ -153,3 +154,30 @@ def visit(visits: Callable[..., Any]) -> Iterator[Visit]:
     with visits() as opened:
         opened.log_in()
         yield opened
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[list[Node]]:
+    """Two nodes with pages."""
+    made: list[Broker] = []
+
+    def make(*options: str) -> Broker:
+        broker = Broker(free_port(), tmp_path / f"node{len(made)}", options=list(options))
+        broker.management = str(free_port())
+        made.append(broker)
+        return broker
+
+    yield Cluster(make, tmp_path).start(2)
+    for broker in made:
+        broker.kill()
+
+
+def opened(chromium: Browser, node: Node, **options: Any) -> Visit:
+    """A window on the pages of a node, in which an administrator is logged in."""
+    base = f"http://{node.broker.host}:{node.broker.management}"
+    context = chromium.new_context(
+        **{"viewport": {"width": 1280, "height": 900}, "bypass_csp": True, **options}
+    )
+    visit = Visit(context.new_page(), base)
+    visit.log_in()
+    return visit

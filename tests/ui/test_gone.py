@@ -3,45 +3,18 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.cluster.nodes import Cluster, Node
-from tests.support.broker import Broker, free_port
-from tests.ui.conftest import WAIT_MS, Visit
+from tests.cluster.nodes import Node
+from tests.ui.conftest import WAIT_MS, opened
 from warren.admin.service.rows import Listener
 from warren.admin.ui.other_nodes import base_of
 
 GREY = "getComputedStyle(document.querySelector('#tiles dd')).color"
 MUTED = "getComputedStyle(document.querySelector('.cluster')).color"
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[list[Node]]:
-    """Two nodes with pages."""
-    made: list[Broker] = []
-
-    def make(*options: str) -> Broker:
-        broker = Broker(free_port(), tmp_path / f"node{len(made)}", options=list(options))
-        broker.management = str(free_port())
-        made.append(broker)
-        return broker
-
-    yield Cluster(make, tmp_path).start(2)
-    for broker in made:
-        broker.kill()
-
-
-def opened(chromium: Browser, node: Node) -> Visit:
-    base = f"http://{node.broker.host}:{node.broker.management}"
-    context = chromium.new_context(viewport={"width": 1280, "height": 900}, bypass_csp=True)
-    visit = Visit(context.new_page(), base)
-    visit.log_in()
-    return visit
 
 
 def test_a_page_says_that_its_node_is_gone(pair: list[Node], chromium: Browser) -> None:

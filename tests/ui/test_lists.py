@@ -36,13 +36,14 @@ def queues(rest: Rest) -> Any:
         rest.ask("DELETE", "queues", "/", name)
 
 
-def test_a_row_is_one_line_whatever_its_name(queues: None, visit: Any) -> None:
+def test_a_row_is_short_whatever_its_name(queues: None, visit: Any) -> None:
+    """A name takes three lines where it has to, and all else one."""
     visit.page.set_viewport_size({"width": 1440, "height": 900})
     visit.go("/queues?name=l.")
     rows = visit.page.locator("#rows tbody tr")
     heights = rows.evaluate_all("all => all.map(e => e.getBoundingClientRect().height)")
     assert len(heights) == len(NAMES)
-    assert max(heights) < 32, heights
+    assert max(heights) < 67 and sorted(heights)[-2] < 32, heights
     # All columns are to be seen, and the cut name is there in full for who points at it.
     wrap = visit.page.locator(".table-wrap")
     assert wrap.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
@@ -90,7 +91,7 @@ OTHERS = {
 }
 
 
-def test_all_lists_have_one_line_a_row(long_names: None, visit: Any) -> None:
+def test_all_lists_have_short_rows(long_names: None, visit: Any) -> None:
     """What is cut is there in full for who points at it, and all columns are to be seen."""
     visit.page.set_viewport_size({"width": 1440, "height": 900})
     for name, titles in OTHERS.items():
@@ -98,7 +99,7 @@ def test_all_lists_have_one_line_a_row(long_names: None, visit: Any) -> None:
         wrap = visit.page.locator(".table-wrap").first
         rows = wrap.locator("tbody tr")
         heights = rows.evaluate_all("all => all.map(e => e.getBoundingClientRect().height)")
-        assert heights and max(heights) <= 34, (name, heights)
+        assert heights and max(heights) <= 67, (name, heights)
         assert wrap.evaluate("e => e.scrollWidth - e.clientWidth") <= 0, name
         for title in titles:
             assert rows.first.locator(f"[data-title='{title}']").count() == 1, (name, title)

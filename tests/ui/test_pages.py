@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import quote
 
+import pika
 import pytest
 from playwright.sync_api import expect
 
 from tests.ui.conftest import WAIT_MS
-from tests.ui.rest import Rest
+from tests.ui.rest import Rest, wait_for
+from warren.admin.ui.pages.catalogue import PAGES
 
 PUSHED = "all => all.filter(e => e.scrollWidth > e.clientWidth).map(e => e.innerText)"
 """Tables that have to be pushed sideways to be seen."""
@@ -48,12 +52,39 @@ OF_QUEUE = (
 )
 
 
+FILE = "/definitions/file"
+"""It is no page: browsers keep what comes from there."""
+
+
+@pytest.fixture
+def connected(filled: None, ui_broker: Any, rest: Rest) -> Iterator[list[str]]:
+    """Paths of a client, of its channel, and of a move of messages."""
+    parameters = pika.URLParameters(ui_broker.url)
+    parameters.client_properties = {"connection_name": "p.client", "of": {"one": {"more": 1}}}
+    with pika.BlockingConnection(parameters) as connection:
+        channel = connection.channel()
+        channel.basic_consume("p.other", lambda *_: None, arguments={"x-priority": 3})
+
+        def channels() -> list[str]:
+            return [
+                row["name"]
+                for row in rest.ask("GET", "channels")
+                if row["consumer_count"] and row["connection_details"]["peer_host"]
+            ]
+
+        wait_for(lambda: bool(channels()))
+        name = channels()[0]
+        client = name.rpartition(" ")[0]
+        yield [f"/connections/{quote(client, safe='')}", f"/channels/{quote(name, safe='')}"]
+
+
 @pytest.fixture
 def filled(rest: Rest) -> None:
     """A broker that has something of everything."""
     rest.ask(
         "PUT", "queues", "/", "p.q", body={"durable": True, "arguments": {"x-queue-type": "quorum"}}
     )
+    rest.ask("PUT", "queues", "/", "p.other", body={"durable": True})
     rest.ask("PUT", "exchanges", "/", "p.x", body={"type": "topic", "durable": True})
     rest.ask("POST", "bindings", "/", "e", "p.x", "q", "p.q", body={"routing_key": "a.#"})
     policy = {"pattern": "^p", "definition": {"max-length": 100}, "apply-to": "queues"}
@@ -70,16 +101,24 @@ def filled(rest: Rest) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [NARROW, WIDE])
 def test_all_pages_can_be_used_by_all(
-    filled: None, rest: Rest, visits: Callable[..., Any], scheme: str, width: int
+    connected: list[str], rest: Rest, visits: Callable[..., Any], scheme: str, width: int
 ) -> None:
     """Axe finds nothing in light or dark, and nothing is wider than the window."""
     node = rest.ask("GET", "nodes")[0]["name"]
-    paths = [*FIXED, *(f"/queues/%2F/p.q{part}" for part in OF_QUEUE), f"/nodes/{node}"]
+    paths = [*FIXED, *(f"/queues/%2F/p.q{part}" for part in OF_QUEUE), f"/nodes/{node}", *connected]
     options = {"color_scheme": scheme, "viewport": {"width": width, "height": 844}}
     with visits(bypass_csp=True, **options) as visit:
         visit.go("/login")
         assert visit.faults() == []
         visit.log_in()
+        visit.go("/queues/%2F/p.q/move")
+        visit.page.fill("[name=target]", "p.other")
+        visit.page.click("button:text-is('Dry run')")
+        visit.page.wait_for_url("**/moves/*")
+        paths.append(visit.page.evaluate("location.pathname"))
+        assert [
+            page.path for page in PAGES if not any(fits(page.path, each) for each in paths)
+        ] == [FILE]
         for path in [*paths, "/policies?edit=p.p&in=%2F", "/none"]:
             assert visit.go(path) == (404 if path == "/none" else 200), path
             assert visit.page.locator("h1").count() == 1, path
@@ -95,6 +134,16 @@ def test_all_pages_can_be_used_by_all(
             visit.page.click(".panel button.primary")
             visit.page.wait_for_selector("#found-title, #groups-title")
             assert visit.faults() == [], part
+        # What is asked before something goes for good.
+        visit.go("/queues/%2F/p.q")
+        visit.card("purge").locator("button.danger").click()
+        visit.page.wait_for_selector("[name=sure]", state="attached")
+        assert visit.faults() == [], "question"
+
+
+def fits(pattern: str, path: str) -> bool:
+    """Whether a path is one of those that a page has."""
+    return re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", pattern), path.partition("?")[0]) is not None
 
 
 def test_keys_alone_reach_the_content(visit: Any) -> None:

@@ -14,12 +14,21 @@ from tests.support.patience import patient
 from warren.admin.service.caller import Caller
 from warren.admin.service.moving import Choice, Destination
 from warren.admin.ui import figures, known, sessions
-from warren.admin.ui.charts import Asking, Chart, ChartLine, ceiling, grown, sampled
+from warren.admin.ui.charts import (
+    RATE_LINES,
+    Asking,
+    Chart,
+    ChartLine,
+    ceiling,
+    grown,
+    rates_chart,
+    sampled,
+)
 from warren.admin.ui.collected import CHARTS_MAX, Collected
 from warren.admin.ui.drawing import Drawing
 from warren.admin.ui.forms import FIELDS_MAX, SentForm, TypedRow, read_form, typed_row, typed_value
 from warren.admin.ui.moves import Move, Moves
-from warren.admin.ui.names import packed, unpacked
+from warren.admin.ui.names import breakable, packed, unpacked
 from warren.admin.ui.pages.messages import one_move, stop_move
 from warren.admin.ui.topology_map import draw
 from warren.admin.ui.wrong import Wrong
@@ -150,6 +159,25 @@ def test_names_come_back_as_they_were() -> None:
     for name in ODD:
         assert unpacked(packed(name)) == name
         assert packed(name) not in ("", ".", "..") and "/" not in packed(name)
+
+
+def test_names_break_between_their_words() -> None:
+    """What is marked up in a name stays text."""
+    assert breakable("a.long_name-of/x") == "a.<wbr>long_<wbr>name-<wbr>of/<wbr>x"
+    assert breakable("a..<b>") == "a..<wbr>&lt;b&gt;"
+    assert breakable("") == "" and breakable("aaa") == "aaa"
+
+
+def test_a_figure_has_one_colour_on_all_charts() -> None:
+    wanted = Asking("10m", 600, 5, 0.0)
+    samples = {"samples": [{"sample": 9, "timestamp": 2}, {"sample": 4, "timestamp": 1}]}
+    every = {f"{key}_details": samples for _, keys in RATE_LINES for key in keys}
+    colours = {line.name: line.colour for line in rates_chart(every, wanted).lines}
+    assert len(set(colours.values())) == len(RATE_LINES) and "Dropped" in colours
+    few = rates_chart({"ack_details": samples, "redeliver_details": samples}, wanted)
+    assert {line.name: line.colour for line in few.lines} == {
+        name: colours[name] for name in ("Acknowledge", "Redelivered")
+    }
 
 
 def test_sessions_are_bounded_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,6 +323,27 @@ def test_samples_of_a_session_are_bounded() -> None:
     for chart in range(3 * CHARTS_MAX):
         collected.add(str(chart), {"a": 1})
     assert len(collected) == CHARTS_MAX
+
+
+def test_names_on_the_map_keep_their_ends_and_labels_do_not_lie_on_each_other() -> None:
+    exchanges = [{"name": name, "type": "topic", "arguments": {}} for name in ("one", "two")]
+    name = "a-name-that-is-much-too-long-for-a-box.dead"
+    queues = [{"name": name, "type": "classic", "arguments": {}}]
+    bindings = [
+        {
+            "source": each,
+            "destination": name,
+            "destination_type": "queue",
+            "routing_key": "k",
+            "arguments": {},
+        }
+        for each in ("one", "two")
+    ]
+    drawn = draw("/", exchanges, bindings, queues, 1, False, "")
+    label = next(box.label for box in drawn.boxes if box.kind == "queue")
+    assert label.startswith("a-name") and label.endswith(".dead") and len(label) <= 26
+    labels = [arrow.label for arrow in drawn.arrows if arrow.label]
+    assert labels == ["2 arrows"]
 
 
 def test_the_map_leads_from_left_to_right() -> None:

@@ -17,6 +17,8 @@ from warren.admin.service.history import SampleRange, Values
 
 MOMENTS_MAX: Final = 500
 DIGITS_MAX: Final = 12
+SETTLED_SECONDS: Final = 1
+"""After a moment all nodes have its sample: charts do not end earlier on some than on others."""
 
 
 class Samples(NamedTuple):
@@ -65,7 +67,7 @@ class Ranges:
         Raises:
             Problem: A range of it is empty, or has too many moments.
         """
-        now = int(time.time())
+        now = int(time.time()) - SETTLED_SECONDS
         self._places: dict[str, int] = {}
         self.spans: list[SampleRange] = []
         for kind in ("lengths", "msg_rates", "data_rates", "node_stats"):

@@ -7,6 +7,7 @@ import math
 import time
 from typing import Any, Final, NamedTuple
 
+from warren.admin.http.ranges import SETTLED_SECONDS
 from warren.admin.ui import figures
 
 WIDTH: Final = 600
@@ -40,10 +41,12 @@ class ChartLine(NamedTuple):
     Attributes:
         name: What it shows.
         values: From the oldest on.
+        colour: The number of its colour, which a figure has on all pages.
     """
 
     name: str
     values: list[float]
+    colour: int = 1
 
 
 class DrawnLine(NamedTuple):
@@ -52,6 +55,7 @@ class DrawnLine(NamedTuple):
     name: str
     path: str
     now: str
+    colour: int
 
 
 class Asking(NamedTuple):
@@ -97,13 +101,15 @@ class Chart:
         words = UNITS[unit]
         top = ceiling(max((max(line.values, default=0) for line in lines), default=0), unit)
         self.levels = [words(top), words(top / 2), words(0)]
-        last = time.time() // wanted.step * wanted.step
+        last = (time.time() - SETTLED_SECONDS) // wanted.step * wanted.step
         with_day = seconds >= DAY_FROM_SECONDS
         moments = (last - seconds, last - seconds / 2, last)
         self.times = [figures.clock(moment, with_day) for moment in moments]
         self.width, self.height = WIDTH, HEIGHT
         self.lines = [
-            DrawnLine(line.name, _path(line.values, top, slots), words(line.values[-1]))
+            DrawnLine(
+                line.name, _path(line.values, top, slots), words(line.values[-1]), line.colour
+            )
             for line in lines
             if line.values
         ]
@@ -194,26 +200,54 @@ RATE_LINES: Final = (
     ("Acknowledge", ("ack",)),
     ("Get", ("get", "get_no_ack")),
     ("Redelivered", ("redeliver",)),
+    ("Returned", ("return_unroutable",)),
+    ("Dropped", ("drop_unroutable",)),
+)
+CHURN_LINES: Final = (
+    ("Connections opened", "connection_created"),
+    ("Connections closed", "connection_closed"),
+    ("Channels opened", "channel_created"),
+    ("Channels closed", "channel_closed"),
+    ("Queues created", "queue_created"),
+    ("Queues deleted", "queue_deleted"),
 )
 
 
 def lengths_chart(found: dict[str, Any], wanted: Asking) -> Chart:
     """How many messages there were."""
-    lines = [ChartLine(name, sampled(found, key, wanted.since)) for name, key in LENGTH_LINES]
+    lines = [
+        ChartLine(name, sampled(found, key, wanted.since), place)
+        for place, (name, key) in enumerate(LENGTH_LINES, 1)
+    ]
     return Chart("Queued messages", "messages", wanted, lines)
 
 
 def rates_chart(found: dict[str, Any], wanted: Asking) -> Chart:
     """How many messages went through."""
-    lines = [ChartLine(name, grown(found, keys, wanted)) for name, keys in RATE_LINES]
+    lines = [
+        ChartLine(name, grown(found, keys, wanted), place)
+        for place, (name, keys) in enumerate(RATE_LINES, 1)
+    ]
     return Chart("Message rates", "rate", wanted, [line for line in lines if line.values])
+
+
+def churn_chart(found: dict[str, Any], wanted: Asking) -> Chart:
+    """How many connections, channels and queues came and went."""
+    lines = [
+        ChartLine(name, grown(found, (key,), wanted), place)
+        for place, (name, key) in enumerate(CHURN_LINES, 1)
+    ]
+    return Chart("Comings and goings", "rate", wanted, lines)
 
 
 def exchange_chart(found: dict[str, Any], wanted: Asking) -> Chart:
     """How many messages went through an exchange."""
     lines = [
-        ChartLine(name, grown(found, (key,), wanted))
-        for name, key in (("Published in", "publish_in"), ("Published out", "publish_out"))
+        ChartLine(name, grown(found, (key,), wanted), place)
+        for place, name, key in (
+            (1, "Published in", "publish_in"),
+            (2, "Published out", "publish_out"),
+        )
     ]
     return Chart("Message rates", "rate", wanted, lines)
 
@@ -221,8 +255,8 @@ def exchange_chart(found: dict[str, Any], wanted: Asking) -> Chart:
 def octets_chart(found: dict[str, Any], wanted: Asking) -> Chart:
     """How many bytes came of a client, and went to it."""
     lines = [
-        ChartLine(name, grown(found, (key,), wanted))
-        for name, key in (("From client", "recv_oct"), ("To client", "send_oct"))
+        ChartLine(name, grown(found, (key,), wanted), place)
+        for place, name, key in ((1, "From client", "recv_oct"), (2, "To client", "send_oct"))
     ]
     return Chart("Data rates", "byte rate", wanted, lines)
 

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from warren.admin.service.slices import Slices
 from warren.admin.ui import figures, forms, known
 from warren.admin.ui.findings import disk_words
-from warren.admin.ui.names import in_query, packed, path
+from warren.admin.ui.names import breakable, in_query, packed, path
 
 HERE: Final = Path(__file__).resolve().parent
 
@@ -41,6 +41,7 @@ class Drawing:
             moment=figures.moment,
             value=figures.value,
             packed=packed,
+            breakable=breakable,
             in_query=in_query,
         )
         self._environment.globals.update(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import quote, unquote
+
+from markupsafe import Markup
 
 MARK: Final = "~"
 """Stands before a name that a path would lose: browsers take `.` and `..` out, also encoded."""
 LOST: Final = ("", ".", "..")
+BREAKS: Final = re.compile(r"(?<=[-._/:@,=])(?=[^-._/:@,=])")
+"""Where a name that is too long for its line goes on in the next one."""
 
 
 def packed(name: str) -> str:
@@ -30,3 +35,8 @@ def path(*segments: str) -> str:
     """A path of the UI, of a literal first segment and of names."""
     first, *names = segments
     return "/" + "/".join([first, *map(packed, names)])
+
+
+def breakable(name: object) -> Markup:
+    """A name for a page, which breaks between its words where it has to, and not within one."""
+    return Markup("<wbr>").join(BREAKS.split(str(name)))

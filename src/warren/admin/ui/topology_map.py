@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final, NamedTuple
 
 from warren.admin.ui.names import path
 
-BOX_WIDTH: Final = 200
+BOX_WIDTH: Final = 240
 BOX_HEIGHT: Final = 40
-COLUMN: Final = 360
+COLUMN: Final = 440
 BEND: Final = 60
 ROW: Final = 56
 MARGIN: Final = 16
-LABEL_CHARACTERS: Final = 24
+LABEL_CHARACTERS: Final = 26
+"""Of a box; what stands at an arrow has fewer."""
+ARROW_CHARACTERS: Final = 22
 EDGES_MAX: Final = 1_000
 DEPTH_MAX: Final = 8
 
@@ -48,6 +51,7 @@ class Map(NamedTuple):
 
     Attributes:
         left_out: Queues and bindings that there was no room for.
+        box_width: Of each box.
     """
 
     boxes: list[Box]
@@ -55,6 +59,7 @@ class Map(NamedTuple):
     width: int
     height: int
     left_out: int
+    box_width: int = BOX_WIDTH
 
 
 def draw(
@@ -94,11 +99,24 @@ def draw(
         places[node] = (MARGIN + column * COLUMN, MARGIN + row * ROW)
     boxes = [_box(vhost, node, rows[node], *places[node]) for node in shown]
     drawn = [edge for edge in edges if edge[0] in places and edge[1] in places]
-    arrows = [_arrow(edge, places) for edge in drawn[:EDGES_MAX]]
+    arrows = _labelled([_arrow(edge, places) for edge in drawn[:EDGES_MAX]])
     width = MARGIN * 2 + BOX_WIDTH + BEND + max(depths.values(), default=0) * COLUMN
     height = MARGIN * 2 + max(filled.values(), default=0) * ROW + BOX_HEIGHT
     left_out = max(queues_total - len(queues), 0) + max(len(drawn) - EDGES_MAX, 0)
     return Map(boxes, arrows, width, height, left_out)
+
+
+def _labelled(arrows: list[Arrow]) -> list[Arrow]:
+    """Arrows of which one alone has a label at each place: it counts those of all."""
+    there = Counter((arrow.x, arrow.y) for arrow in arrows)
+    told: set[tuple[int, int]] = set()
+    shown: list[Arrow] = []
+    for arrow in arrows:
+        place = arrow.x, arrow.y
+        label = arrow.label if there[place] == 1 else f"{there[place]} arrows"
+        shown.append(arrow._replace(label="" if place in told else label))
+        told.add(place)
+    return shown
 
 
 Edge = tuple[Node, Node, str, str, str]
@@ -114,7 +132,7 @@ def _edges(rows: dict[Node, dict[str, Any]], bindings: list[dict[str, Any]]) -> 
             keys.setdefault(pair, []).append(key)
     edges: list[Edge] = []
     for (source, target), found in keys.items():
-        label = short(found[0]) if len(found) == 1 else f"{len(found)} bindings"
+        label = short(found[0], ARROW_CHARACTERS) if len(found) == 1 else f"{len(found)} bindings"
         edges.append((source, target, label, ", ".join(found[:20]), "binding"))
     for node, row in rows.items():
         said = {**row.get("effective_policy_definition", {}), **row["arguments"]}
@@ -147,9 +165,12 @@ def _depths(nodes: list[Node], edges: list[Edge]) -> dict[Node, int]:
     return {node: depth if node[0] == "exchange" else last + 1 for node, depth in depths.items()}
 
 
-def short(name: str) -> str:
-    """A name, cut where there is no room for all of it."""
-    return name if len(name) <= LABEL_CHARACTERS else name[: LABEL_CHARACTERS - 1] + "…"
+def short(name: str, most: int = LABEL_CHARACTERS) -> str:
+    """A name, cut in its middle where there is no room for all of it: names begin alike."""
+    if len(name) <= most:
+        return name
+    end = most // 2 - 1
+    return name[: most - 1 - end] + "…" + name[-end:]
 
 
 def _box(vhost: str, node: Node, row: dict[str, Any], x: int, y: int) -> Box:
@@ -170,7 +191,7 @@ def _arrow(edge: Edge, places: dict[Node, tuple[int, int]]) -> Arrow:
         x1 += BOX_WIDTH
         reach = (x2 - x1) // 2
         curve = f"M{x1},{y1} C{x1 + reach},{y1} {x2 - reach},{y2} {x2 - 4},{y2}"
-        at = x2 - 70, y2
+        at = x2 - 90, y2
     elif x2 < x1:
         # Back to the left, a bit below the way to the right.
         x2 += BOX_WIDTH

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 from typing import Any
 
@@ -16,7 +17,9 @@ from warren.admin.http.paging import narrowed_one
 from warren.admin.http.ranges import Ranges
 from warren.admin.service import overview, parameters
 from warren.admin.service.caller import ADMINISTRATOR, MONITORING
-from warren.admin.service.rows import Listener
+from warren.admin.service.everywhere import ask_all, others
+from warren.admin.service.rows import Listener, Status
+from warren.admin.service.service import AdminService
 from warren.admin.service.statistics import CHURN, LENGTHS, VHOST_COUNTERS
 
 RETENTION = {"global": [600, 3_600, 28_800, 86_400], "basic": [600, 3_600], "detailed": [600]}
@@ -26,11 +29,16 @@ RETENTION = {"global": [600, 3_600, 28_800, 86_400], "basic": [600, 3_600], "det
 async def show(asked: HttpRequest) -> HttpAnswer:
     """The overview."""
     ranges = Ranges(asked.query)
-    found = await overview.overview(asked.service, asked.caller, spans=ranges.spans)
+    monitors = bool(asked.caller.tags & {ADMINISTRATOR, MONITORING})
+    found, listeners = await asyncio.gather(
+        overview.overview(asked.service, asked.caller, spans=ranges.spans),
+        listeners_of_others(asked.service if monitors else None),
+    )
+    listeners[found.node] = found.listeners
+    places = [(node, row) for node in sorted(listeners) for row in listeners[node]]
     figures = found.figures
     counters, lengths = len(VHOST_COUNTERS), (figures.ready, figures.unacknowledged)
     samples = figures.samples
-    monitors = bool(asked.caller.tags & {ADMINISTRATOR, MONITORING})
     shown: dict[str, Any] = {
         "management_version": RABBITMQ_VERSION,
         "rates_mode": "basic",
@@ -77,20 +85,28 @@ async def show(asked: HttpRequest) -> HttpAnswer:
     if monitors:
         shown |= {
             "node": found.node,
-            "listeners": [listener(found.node, row) for row in found.listeners],
+            "listeners": [listener(node, row) for node, row in places],
             "contexts": [
                 {
-                    "node": found.node,
+                    "node": node,
                     "description": "Warren's HTTP API",
                     "path": "/",
                     "ip": address(row),
                     "port": str(row.port),
                 }
-                for row in found.listeners
+                for node, row in places
                 if row.protocol in ("http", "https")
             ],
         }
     return ok(narrowed_one(asked, shown))
+
+
+async def listeners_of_others(service: AdminService | None) -> dict[str, list[Listener]]:
+    """Where the other nodes listen that answer; of no service nothing is asked."""
+    if service is None:
+        return {}
+    answers = await ask_all(service, others(service), "status", {}, Status)
+    return {name: status.addresses for name, status in answers.by_node.items()}
 
 
 def listener(node: str, row: Listener) -> dict[str, Any]:
