@@ -359,3 +359,28 @@ def test_a_message_over_the_limit_of_its_queue_goes_with_its_next_return() -> No
     client.send(spec.BasicNack(got.tag, False, True))
     assert got_from(pair, client, "last").body == b"1"
     assert note_of(pair.a.queue("last").batch_of(0).record(0), 0).failed == 4
+
+
+@pytest.mark.rule("POI-02")
+def test_what_was_never_sent_has_not_failed_when_its_consumer_is_cancelled() -> None:
+    """It waited for a client that reads nothing; what was sent is the client's to settle."""
+    pair = Pair(alone=True)
+    publisher = pair.a.client()
+    assert isinstance(publisher.declare(QUEUE, kind="quorum"), spec.QueueDeclareOk)
+    publisher.call(spec.ConfirmSelect(False))
+    for _ in range(20):
+        publisher.publish(QUEUE, bytes(20_000))
+    pair.until(lambda: len(publisher.acked) == 20)
+    reader = pair.a.client()
+    reader.deaf = True
+    reader.socket_bytes = 50_000
+    reader.send(spec.BasicConsume(0, QUEUE, "c", False, False, False, False, {}))
+    pair.until(lambda: pair.a.queue(QUEUE).ready_count() == 0)
+    written = sum(map(len, reader.inbox)) // 20_000
+    assert 0 < written < 20
+    reader.send(spec.BasicCancel("c", False))
+    left = 20 - written
+    pair.until(lambda: pair.a.queue(QUEUE).ready_count() == left)
+    other = pair.a.client()
+    counts = [got_from(pair, other, QUEUE).headers().get("x-delivery-count") for _ in range(left)]
+    assert counts == [None] * left
