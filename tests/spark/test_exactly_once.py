@@ -354,6 +354,26 @@ def test_rows_that_reach_no_queue_are_kept_until_there_is_one(
     channel.exchange_delete(exchange)
 
 
+def test_rows_that_reach_no_queue_are_not_called_staged_when_that_queue_is_deleted(
+    broker: Broker,
+    connection: Connection,
+    target: str,
+    sink: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = given(broker, exchange="amq.direct")
+    attempt = stage(options, sink, 0, [{"value": b"0", "key": f"nobody-{target}"}])
+    encode = finalising.encode_chunk
+
+    def delete_meanwhile(chunk: staging.RowChunk) -> bytes:
+        connection.channel().queue_delete(staging.stage_queue(sink))
+        return encode(chunk)
+
+    monkeypatch.setattr(finalising, "encode_chunk", delete_meanwhile)
+    with pytest.raises(Unconfirmed, match="1 messages reached no queue.*They are lost: .*deleted"):
+        decide([attempt], sink, 0, options)
+
+
 def test_a_row_that_names_another_user_fails_its_task_before_anything_is_decided(
     broker: Broker, connection: Connection, target: str, sink: str
 ) -> None:

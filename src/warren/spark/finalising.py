@@ -278,12 +278,21 @@ class _Mover:
             Outgoing(one.exchange, one.routing_key, one.properties, one.body) for one in returned
         ]
         again = encode_chunk(chunk._replace(rows=rows))
-        if self._session.open().publish_many("", self._queue, [again], PERSISTENT, True):
-            raise Unconfirmed(f"the broker refused a message for {self._queue!r}")
+        staging = self._session.open()
+        refused = staging.publish_many("", self._queue, [again], PERSISTENT, True)
         one = returned[0]
-        raise Unconfirmed(
+        unrouted = (
             f"{len(returned)} messages reached no queue, the first by exchange "
-            f"{one.exchange!r} and key {one.routing_key!r}: {one.code} {one.text}. They are staged "
+            f"{one.exchange!r} and key {one.routing_key!r}: {one.code} {one.text}"
+        )
+        if staging.returned:
+            raise Unconfirmed(
+                f"{unrouted}. They are lost: {self._queue!r}, where they were staged, was deleted"
+            )
+        if refused:
+            raise Unconfirmed(f"{unrouted}. They are lost: the broker refused {self._queue!r} them")
+        raise Unconfirmed(
+            f"{unrouted}. They are staged "
             f"in {self._queue!r}, and the same batch goes on with them once there is a queue; "
             "option mandatory=false drops them"
         )
