@@ -67,6 +67,7 @@ ACTS: Acts = {
     "limit": (1, (LENGTHS, BYTES, st.booleans())),
     "live_for": (1, (st.sampled_from([-1, -1, 0, 5, 40]),)),
     "dead_letter": (1, (st.integers(0, 5),)),
+    "serve_one": (1, ()),
 }
 
 
@@ -137,13 +138,17 @@ class Held(RuleBasedStateMachine):
         self.midway = midway and not self.classic
         self.set_up(ranked)
         if single:
-            self.configure(self.model.serve_one, single_active=True)
+            self.serve_one()
         if strategy:
             self.dead_letter(strategy)
         if started:
             self.attach(3, 0, 10 if ranked else -1, False, 1)
             self.attach(5, 7 if ranked == 1 else 0, 200, False, 2)
             self.enqueue([(7, None), (7, 5), (1, 0)], -1)
+
+    def serve_one(self) -> None:
+        """One consumer at a time is served from now on."""
+        self.configure(self.model.serve_one, single_active=True)
 
     def set_up(self, ranked: int) -> None:
         """Say what only a new queue is told."""

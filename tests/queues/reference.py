@@ -428,7 +428,7 @@ class Reference:
         if not self.settings.single:
             self.settings.single = True
             for consumer in self.consumers.values():
-                if consumer.active:
+                if consumer.active and consumer.standing != TIMED_OUT:
                     self._stand(consumer, WAITING)
 
     def cancel(self, consumer_id: int) -> None:
