@@ -61,6 +61,12 @@ def service(pair: Pair) -> AdminService:
         ),
         ("set_user_tags", {"name": "guest", "tags": [""]}, PRECONDITION_FAILED, "tag cannot be"),
         (
+            "set_user_tags",
+            {"name": "guest", "tags": ["t" * 256]},
+            PRECONDITION_FAILED,
+            "the name of a tag has at most 255 bytes",
+        ),
+        (
             "authenticate_user",
             {"name": "guest", "password": "wrong"},
             ACCESS_REFUSED,
