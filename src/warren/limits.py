@@ -86,6 +86,11 @@ HEADER_STEP_BYTES: Final = 4
 QUEUE_STEPS: Final = 16
 QUEUES_FREE: Final = 16
 
+#: What a run of messages counts for, in steps, behind the first `RUNS_FREE` of a connection in a
+#: turn: a publish that is not like the one before it, which costs some microseconds however short.
+RUN_STEPS: Final = 32
+RUNS_FREE: Final = 128
+
 #: Queues that one turn has clients give something to do, acknowledgements not counted: each is
 #: served then, for some ten microseconds. Publishes to further ones wait for the next turn.
 TURN_QUEUES_MAX: Final = 2_048

@@ -12,7 +12,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from warren.limits import STEP_BYTES, TURN_QUEUES_MAX, TURN_STEPS_MAX
+from warren.limits import RUN_STEPS, RUNS_FREE, STEP_BYTES, TURN_QUEUES_MAX, TURN_STEPS_MAX
 
 
 @final
@@ -23,12 +23,14 @@ class TurnBudget:
         spent: Steps that were taken in this turn.
         limit: Where who has its turn is to stop.
         queues: Queues that were given something to do in this turn.
+        runs: Runs of messages that who has its turn has published.
     """
 
     def __init__(self) -> None:
         self.spent: i64 = 0
         self.limit: i64 = TURN_STEPS_MAX
         self.queues: i64 = 0
+        self.runs: i64 = 0
 
     def begin_turn(self) -> None:
         """Nothing was done in this turn."""
@@ -42,6 +44,12 @@ class TurnBudget:
         if self.queues == TURN_QUEUES_MAX and self.spent < TURN_STEPS_MAX:
             self.spent = TURN_STEPS_MAX
 
+    def add_run(self) -> None:
+        """Who has its turn has published messages that differ from those before: many are paid."""
+        self.runs += 1
+        if self.runs > RUNS_FREE:
+            self.spent += RUN_STEPS
+
     def begin(self, share_bytes: i64) -> i64:
         """Bound what follows by a share of the turn, in bytes of input that take as long.
 
@@ -49,6 +57,7 @@ class TurnBudget:
             The bound before, to be set again behind it.
         """
         before = self.limit
+        self.runs = 0
         share: i64 = share_bytes // STEP_BYTES if share_bytes > 0 else 0
         most: i64 = TURN_STEPS_MAX
         self.limit = self.spent + share if self.spent + share < most else most

@@ -16,6 +16,8 @@ from warren.limits import (
     HEADER_STEP_BYTES,
     QUEUE_STEPS,
     ROUTE_STEPS_MAX,
+    RUN_STEPS,
+    RUNS_FREE,
     SEARCH_STEPS_MAX,
     STEP_BYTES,
     TOPOLOGY_STEPS,
@@ -399,3 +401,31 @@ def test_queues_that_others_declared_begin_in_several_turns_where_policies_are_d
     # Some are put in force when the disk has them, right before a turn.
     assert max(b - a for a, b in pairwise(seen)) < 3 * TURN_STEPS_MAX
     assert seen[-1] - seen[0] > 60 * 8 * STEPS_MAX // 4
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_short_messages_that_differ_take_several_turns(channels: int) -> None:
+    """Each is a run of its own; those that are alike are not counted, however many."""
+    pair = Pair(alone=True)
+    line = Line(pair.a, channels)
+    queue(line, "q")
+    pair.settle()
+    lives = [Properties(expiration=life).encode() for life in ("600000", "700000")]
+    most = TURN_STEPS_MAX // RUN_STEPS + RUNS_FREE + 1
+    count = 3 * most
+    frames: list[bytes] = []
+    for number in range(count):
+        frames += publish_frames(1 + number % channels, "", "q", lives[number % 2], [b"x"])
+    line.hand(b"".join(frames))
+    assert line.held
+    steps = [0]
+    ready = pair.a.queue("q").ready_count
+    while steps[-1] < count:
+        pair.a.executor.step()
+        pair.a.node.turn()
+        steps.append(ready())
+        assert len(steps) < 20
+    # What is taken up at the beginning of a turn is served in it, too.
+    assert max(after - before for before, after in pairwise(steps)) <= 2 * most
+    line.hand(b"".join(publish_frames(1, "", "q", b"\0\0", [b"x"])) * count)
+    assert not line.held

@@ -35,6 +35,7 @@ from warren.limits import (
     HEADER_STEP_BYTES,
     QUEUE_STEPS,
     QUEUES_FREE,
+    RUNS_FREE,
     TURN_QUEUES_MAX,
 )
 from warren.message.amqp091.conversion import neutral_properties
@@ -558,10 +559,13 @@ class PublishPath:
 
         Not by the default exchange, nor by the route of the message before if that leads to few
         queues: there is nothing to search. Once very many queues have something to do, only what
-        goes where the message before did costs nothing more.
+        goes where the message before did costs nothing more; and nothing does of who has published
+        very many that differ.
         """
         if self.assembly is not None or stop - at <= EXCHANGE_AT:
             return False
+        if self._budget.runs > RUNS_FREE:
+            return True
         if data[at + EXCHANGE_AT] == 0 and self._budget.queues < TURN_QUEUES_MAX:
             return False
         shape = self._shape
@@ -750,6 +754,7 @@ class PublishPath:
     ) -> None:
         persistent = wants & 1 != 0
         life_ms = (wants >> WANTS_LIFE) - 1
+        self._budget.add_run()
         self.published += count
         traffic = self._traffic
         traffic.received += count
