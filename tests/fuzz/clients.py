@@ -147,8 +147,7 @@ def worker(draw: Draw, port: str) -> Script:
 def _go(draw: Draw, script: Script) -> None:
     """End a script: wait or not, with an end, half of one, or a reset, after any of its steps."""
     if script.steps and draw.chance(0.15):
-        # Whatever it was about to do.
-        del script.steps[draw.count(1, len(script.steps)) :]
+        script.cut_short(draw)
     if draw.chance(0.5):
         script.read()
     if draw.chance(0.1):

@@ -421,7 +421,7 @@ def browser(draw: Draw) -> Script:
         # Pipelined, or cut anywhere.
         script.in_pieces(draw, pieces)
     if draw.chance(0.1):
-        del script.steps[draw.count(1, len(script.steps)) :]
+        script.cut_short(draw)
     for _ in range(draw.one((0, 1, 1, 2))):
         script.read()
     if draw.chance(0.1):

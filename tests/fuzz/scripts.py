@@ -75,6 +75,11 @@ class Script:
             for at, stop in zip(cuts, [*cuts[1:], len(data)], strict=True):
                 self.write(data[at:stop])
 
+    def cut_short(self, draw: Draw) -> None:
+        """End it after any of its steps, whatever it was about to do."""
+        if self.steps:
+            del self.steps[draw.count(1, len(self.steps)) :]
+
     def told(self) -> str:
         """The script in lines, to be read or played again by hand."""
         lines = [f"to {self.port}{'' if self.reads else ', never reading'}"]

@@ -143,6 +143,12 @@ def test_a_seed_draws_the_same_again() -> None:
     assert episode(Draw(SEED, FRAMES, 0), ["amqp"], []) != episode(Draw(1, FRAMES, 0), ["amqp"], [])
 
 
+def test_a_client_that_ends_before_its_first_byte_can_be_drawn() -> None:
+    """Two episodes, each with a request of which nothing is sent, in a connection cut short."""
+    for number in (633, 1650):
+        assert http_episode(Draw(20261130, HTTP, number))
+
+
 def test_answers_that_may_not_be_are_seen() -> None:
     assert wrong_in_frames(CLOSE + frame(1, 1, b"x" * 9)[:-1]) == ""
     assert "no frame" in wrong_in_frames(CLOSE + b"\x05\0\0\0\0\0\0")
