@@ -41,42 +41,30 @@ had to make room."""
 class ClientTransport:
     """One client's socket, as the node sees it; see `ports.Transport`."""
 
-    __slots__ = ("_held", "_read", "_stream", "write")
+    __slots__ = ("_held", "_stream", "write")
 
-    def __init__(
-        self, stream: asyncio.Transport, held: HeldSockets, below: asyncio.Transport | None
-    ) -> None:
-        """
-        Args:
-            below: What encrypted bytes come through; None where nothing is encrypted.
-        """
+    def __init__(self, stream: asyncio.Transport, held: HeldSockets) -> None:
         self.write: Callable[[bytes], None] = stream.write
         self._stream: asyncio.Transport = stream
         self._held: HeldSockets = held
-        # uvloop drops what it has decrypted of a client that is paused when that client's socket
-        # ends without TLS's own end, which many clients leave out.
-        self._read: asyncio.Transport = stream if below is None else below
 
     def close(self) -> None:
         """Close when all that was written is sent."""
-        if self._read is not self._stream and not self._read.is_closing():
-            # TLS has to hear the client's end.
-            self._read.resume_reading()
         self._stream.close()
 
     # A socket that its own end has begun to close refuses these.
 
     def pause_reading(self) -> None:
         """Read nothing for now."""
-        if not self._stream.is_closing() and not self._read.is_closing():
-            self._read.pause_reading()
+        if not self._stream.is_closing():
+            self._stream.pause_reading()
             self._held.add(self._stream)
 
     def resume_reading(self) -> None:
         """Read again."""
-        if not self._stream.is_closing() and not self._read.is_closing():
+        if not self._stream.is_closing():
             self._held.drop(self._stream)
-            self._read.resume_reading()
+            self._stream.resume_reading()
 
     def abort(self) -> None:
         """Close with a reset, so that nothing that the client sends from now on looks taken."""
@@ -91,8 +79,8 @@ class ClientProtocol(asyncio.Protocol):
 
     __slots__ = (
         "_beat_ms",
-        "_below",
         "_connection",
+        "_encrypted",
         "_reception",
         "_since",
         "_stage",
@@ -100,16 +88,12 @@ class ClientProtocol(asyncio.Protocol):
         "_turns",
     )
 
-    def __init__(self, reception: Reception, below: asyncio.Transport | None = None) -> None:
-        """
-        Args:
-            below: What encrypted bytes come through; None where nothing is encrypted.
-        """
+    def __init__(self, reception: Reception, encrypted: bool = False) -> None:
         self._reception: Reception = reception
         self._turns: NodeTurns = reception.turns
         self._connection: Connection | None = None
         self._stream: asyncio.Transport | None = None
-        self._below: asyncio.Transport | None = below
+        self._encrypted: bool = encrypted
         self._beat_ms: int = 0
         self._stage: int = SILENT
         self._since: float = 0.0
@@ -128,12 +112,11 @@ class ClientProtocol(asyncio.Protocol):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
         node = reception.node
         certified = ""
-        encrypted = self._below is not None
-        if encrypted:
+        if self._encrypted:
             certificate = stream.get_extra_info("peercert")
             certified = login_name(certificate, reception.login_from)
-        place = reception.place(stream, encrypted)
-        client = ClientTransport(stream, reception.held, self._below)
+        place = reception.place(stream, self._encrypted)
+        client = ClientTransport(stream, reception.held)
         self._connection = Connection(node, client, host, port, certified, place)
         node.accept(self._connection)
         reception.doorkeeper.came(self)
@@ -231,7 +214,7 @@ class ClientProtocol(asyncio.Protocol):
         """
         connection = self._connection
         stream = self._stream
-        if connection is None or stream is None or stream.is_closing() or self._below is not None:
+        if connection is None or stream is None or stream.is_closing() or self._encrypted:
             # What is encrypted, only the loop can write.
             return
         beats_ms = connection.beats_ms()

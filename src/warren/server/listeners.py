@@ -132,7 +132,7 @@ class Listeners:
                 self._loop,
                 self._client_tls,
                 self._config.handshake_timeout / 1_000,
-                lambda below: ClientProtocol(reception, below),
+                lambda: ClientProtocol(reception, encrypted=True),
                 self._client_log.warn,
                 options,
             )
@@ -245,7 +245,7 @@ class Listeners:
             self._loop,
             where.tls.context(),
             HTTPS_HANDSHAKE_SECONDS,
-            lambda below: answering.connection(),
+            answering.connection,
             self._client_log.warn,
             web_sockets(backlog),
         )

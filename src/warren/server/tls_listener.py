@@ -15,10 +15,6 @@ from collections.abc import Callable
 from warren.server.listening import open_sockets
 from warren.server.socket_options import SocketOptions
 
-Made = Callable[[asyncio.Transport], asyncio.Protocol]
-"""What a client's connection is given to; it gets the transport below the encrypted one, of which
-nothing was read that has not come through yet while that is paused."""
-
 HANDSHAKES_MAX = 64
 """Connections that may be within their handshake: what is set aside of descriptors beside clients'
 is enough for them."""
@@ -34,7 +30,7 @@ class TlsListener:
         loop: asyncio.AbstractEventLoop,
         context: ssl.SSLContext,
         handshake_seconds: float,
-        made: Made,
+        made: Callable[[], asyncio.BaseProtocol],
         warn: Callable[[str], None],
         options: SocketOptions,
     ) -> None:
@@ -89,70 +85,19 @@ class TlsListener:
 
     async def _greet(self, client: socket.socket, host: str) -> None:
         """Take a connection up, through the end of its handshake."""
-        below: asyncio.Transport | None = None
-        doorstep = Doorstep()
         try:
-            below, _ = await self._loop.connect_accepted_socket(Unread, client)
-            stream = await self._loop.start_tls(
-                below,
-                doorstep,
-                self._context,
-                server_side=True,
+            await self._loop.connect_accepted_socket(
+                self._made,
+                client,
+                ssl=self._context,
                 ssl_handshake_timeout=self._handshake_seconds,
             )
-            assert stream is not None, "it was not closed before"
         except (OSError, ssl.SSLError, TimeoutError) as error:
             self._warn(f"{host}: TLS failed: {reason(error)}")
-            _drop(client, below)
+            client.close()
         except asyncio.CancelledError:
-            _drop(client, below)
+            client.close()
             raise
-        else:
-            doorstep.pass_on(stream, self._made(below))
-
-
-class Unread(asyncio.Protocol):
-    """Has nothing be read before TLS is there to read it."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client connected."""
-        assert isinstance(transport, asyncio.ReadTransport), "it is a socket's"
-        transport.pause_reading()
-
-
-class Doorstep(asyncio.Protocol):
-    """Keeps what comes between the end of a handshake and the moment at which that is heard of."""
-
-    def __init__(self) -> None:
-        self._data: list[bytes] = []
-        self._over = False
-        self._error: Exception | None = None
-
-    def data_received(self, data: bytes) -> None:
-        """Bytes came."""
-        self._data.append(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The client was quick to go."""
-        self._over = True
-        self._error = exc
-
-    def pass_on(self, stream: asyncio.Transport, client: asyncio.Protocol) -> None:
-        """Leave the connection to another protocol, with all that came."""
-        client.connection_made(stream)
-        stream.set_protocol(client)
-        for data in self._data:
-            client.data_received(data)
-        if self._over:
-            client.connection_lost(self._error)
-
-
-def _drop(client: socket.socket, below: asyncio.Transport | None) -> None:
-    """Let go of a connection that comes to nothing."""
-    if below is None:
-        client.close()
-    else:
-        below.abort()
 
 
 def reason(error: BaseException) -> str:
