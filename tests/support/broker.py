@@ -1,9 +1,9 @@
 """A real broker in a process of its own, for tests that speak to it over a socket.
 
 `Broker` runs `python -m warren server` on a free port of the loopback with a data directory of its
-own. With `WARREN_TEST_BROKER=host:port` in the environment the shared broker is the one that runs
-there instead (any broker that speaks AMQP 0-9-1), and tests that need to start, kill or inspect a
-process of their own are skipped.
+own; a test fails whose broker left an error to its event loop. With `WARREN_TEST_BROKER=host:port`
+in the environment the shared broker is the one that runs there instead (any broker that speaks AMQP
+0-9-1), and tests that need to start, kill or inspect a process of their own are skipped.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -36,6 +37,12 @@ class BrokerDied(AssertionError):
     """The broker's process ended although nobody told it to."""
 
 
+class LeftUnhandled(AssertionError):
+    """The broker's event loop met an error that no code of the broker had looked after."""
+
+
+UNHANDLED = re.compile(rb"Exception in callback|exception was never retrieved")
+"""What an event loop says of such errors, and of nothing else."""
 PORTS = range(12_000, 30_000)
 """Below those that the kernel gives to outgoing connections, so that none of them is in the way."""
 _claims: list[IO[str]] = []
@@ -233,10 +240,19 @@ class Broker:
         if process.poll() is None:
             process.send_signal(number)
         try:
-            return process.wait(STOP_SECONDS_MAX)
+            status = process.wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
             raise BrokerDied(
                 f"did not stop within {STOP_SECONDS_MAX} s\n{self.log_text()}"
             ) from None
+        self._check_log()
+        return status
+
+    def _check_log(self) -> None:
+        log = self.log_path.read_bytes()
+        found = UNHANDLED.search(log)
+        if found is not None:
+            text = log[found.start() : found.start() + LOG_TAIL_BYTES]
+            raise LeftUnhandled(text.decode("utf-8", "replace"))
