@@ -66,6 +66,7 @@ class SimConnection:
         held: Whether the node does not want bytes for now.
         tolerated: Reply codes with which the node may close it.
         site: Where in a cluster it leads.
+        vhost: The vhost that it is to be opened to.
         garbled: Whether it has to end, for something came damaged over it.
         quitter: Its client, if that is one that closes in odd orders.
         properties: Those of the content that was read last, as they are sent.
@@ -101,6 +102,7 @@ class SimConnection:
         self._reader = FrameReader(FRAME_BYTES_MAX)
         self._contents: dict[int, tuple[spec.Method, int, list[bytes]]] = {}
         self.site = site
+        self.vhost = "/"
         entry = node or world.entry()
         self.end: Connection = Connection(entry, self, "127.0.0.1", 0)
         entry.accept(self.end)
@@ -315,7 +317,7 @@ class SimConnection:
             if self.quitter is not None and self.quitter.tuned(self):
                 return
             self.send(0, spec.ConnectionTuneOk(method.channel_max, self.frame_max, 0))
-            self.send(0, spec.ConnectionOpen("/"))
+            self.send(0, spec.ConnectionOpen(self.vhost))
         elif isinstance(method, spec.ConnectionOpenOk):
             self.ready = True
         elif isinstance(method, spec.ConnectionClose):

@@ -177,6 +177,11 @@ NEEDED_OF_CLUSTERS = (
     "changes of feeds",
     "feeds that told all",
     "events of feeds compared",
+    "members deleted by force",
+    "queues that went on with one copy by force",
+    "vhosts deleted",
+    "connections of vhosts that went",
+    "delivered in vhosts that come and go",
 )
 """The same for clusters."""
 

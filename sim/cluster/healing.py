@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final, final
 
 from sim import delays, hops
 from sim.actors import Actor
+from sim.cluster.forced import Forcing
 from sim.cluster.stranding import Stranding
+from sim.cluster.vhosts import MADE_MS, VHOSTS, takers
 from sim.cluster.weak import WeakGroup
 from sim.consumer import Receiver
 from sim.dead_letters import SOURCE, TARGET, set_policy, undertakers
@@ -106,14 +108,17 @@ class Healing:
             Trials(self, world, world.governed).run()
         self._wait()
         self._talk()
+        self._revive()
         self._strand()
         self._drain()
         self._probe()
         self._account()
         self._weaken()
+        self._force()
         self._talked = world.counts["talk"]
         self._silent_since = world.now_ms()
         world.until(QUIET_MS, "idle nodes do not fall silent", self._silent)
+        check_load(world.running())
         if not self._empty():
             # What was published without confirms may have been on its way between nodes.
             self._drain()
@@ -325,6 +330,26 @@ class Healing:
         self.leave()
         world.until(QUIET_MS, "the nodes do not come to rest", self.agreed)
 
+    def _revive(self) -> None:
+        """What is in vhosts that are there has to come out; then they go, and leave nothing."""
+        world = self._world
+        realms = world.realms
+        if realms is None:
+            return
+        world.until(MADE_MS, "nodes do not have the same vhosts", realms.made)
+        realms.calm = True
+        world.clients = [each for name in VHOSTS for each in takers(world, name, realms)]
+        world.begin_acting()
+        lost = "what was confirmed in a vhost that is there does not come out of it"
+        world.until(BURY_MS, lost, realms.came)
+        self.leave()
+        world.until(QUIET_MS, "the nodes do not come to rest", self.agreed)
+        realms.over = True
+        for name in VHOSTS:
+            realms.delete(world.running()[0], name)
+        world.until(GONE_MS, "vhosts that are deleted stay", realms.gone)
+        world.until(QUIET_MS, "the nodes do not come to rest", self.agreed)
+
     def _strand(self) -> None:
         """Healthy queues have to get on while another one has no majority."""
         world = self._world
@@ -339,6 +364,15 @@ class Healing:
         if world.faults.weak:
             WeakGroup(world).run()
             self.leave()
+            world.until(QUIET_MS, "the nodes do not come to rest", self.agreed)
+
+    def _force(self) -> None:
+        """A queue has to go on that an operator changed by force."""
+        world = self._world
+        if world.faults.forced:
+            Forcing(world).run()
+            self.leave()
+            world.until(UP_MS, "not all nodes come up", self._up)
             world.until(QUIET_MS, "the nodes do not come to rest", self.agreed)
 
     def _waited(self) -> bool:
@@ -560,3 +594,19 @@ class Healing:
             queue = None if vhost is None else vhost.queues.get(name)
             if isinstance(queue, FifoQueue):
                 most[name] = max(most[name], there(queue.fifo))
+
+
+def check_load(sites: list[Site]) -> None:
+    """Where nothing waits for its queue's leader or majority, nothing is counted as waiting.
+
+    Raises:
+        Violation: A node would hold up publishers for what is not there.
+    """
+    for site in sites:
+        assert site.node is not None
+        load = site.node.cluster._load
+        if load._bytes or load._unled:
+            raise Violation(
+                f"{site.name} is idle, and counts {load._bytes} bytes that wait for their queues "
+                f"and {load._unled} for leaders"
+            )

@@ -9,7 +9,8 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from sim.cluster.swarm import CLOCK, RESTORE, ROT, SPOIL
+from sim.cluster.swarm import CLOCK, RESTORE, ROT, SPOIL, VHOSTS
+from sim.cluster.vhosts import Realms, add_realms
 from sim.dead_letters import Letters, add_letters
 from sim.delays import Delays, add_delays
 from sim.expiring import Expiring, add_users
@@ -41,6 +42,7 @@ def add_kinds(world: ClusterWorld) -> None:
     if world.options.replies:
         world.talks = add_talks(world, world.clients)
     _add_feed(world)
+    _add_vhosts(world)
 
 
 def _add_renewers(world: ClusterWorld) -> None:
@@ -138,3 +140,12 @@ def _add_feed(world: ClusterWorld) -> None:
         kind = "quorum"
     if kind:
         world.feed = add_feed(world, world.clients, kind)
+
+
+def _add_vhosts(world: ClusterWorld) -> None:
+    """Vhosts that are deleted and made anew, and clients of them."""
+    faults = world.faults.faults
+    if VHOSTS in faults:
+        classic = world.voters_min() < MEMBERS_MIN
+        world.realms = Realms(world, classic, ROT not in faults)
+        add_realms(world, world.clients, world.realms)

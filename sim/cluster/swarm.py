@@ -62,6 +62,8 @@ SPOIL = "spoil"
 """A disk loses what nobody can name: its node has to wait for the others, and to begin anew."""
 WIPE = "wipe"
 """A disk loses everything: its node has to be forgotten before it may join under its name."""
+VHOSTS = "vhosts"
+"""An operator deletes a vhost with all that is in it, or makes it anew."""
 
 FAULTS: Final = (
     KILL,
@@ -85,12 +87,13 @@ FAULTS: Final = (
 )
 
 
-LATER_FAULTS: Final = (GARBLE, STALL, CRAWL, DAMAGE, OUTLIVE, RESTORE, SPOIL, WIPE)
+LATER_FAULTS: Final = (GARBLE, STALL, CRAWL, DAMAGE, OUTLIVE, RESTORE, SPOIL, WIPE, VHOSTS)
 """Drawn apart, as all that came later is: runs without it are what they were before."""
 
 MANY_SHARE: Final = 0.06
 """Seven nodes and nine take long."""
 WEAK_SHARE: Final = 0.15
+FORCED_SHARE: Final = 0.2
 AIMS_SHARE: Final = 0.5
 """Of the runs with bits that flip."""
 FAR_SHARE: Final = 0.9
@@ -119,6 +122,7 @@ class ClusterOptions:
         far_share: How often a client connects to a node that holds no queue, where there is one.
         strands: Whether in the end a queue loses its only node for a while; nodes keep little then.
         weak: Whether in the end a disk goes bad that a queue of one or two voters is on.
+        forced: Whether in the end an operator changes a queue's members by force.
         recent_bytes: So much of a group's newest entries its members keep in memory, for observers
             and other members.
         feed_reads: So often they read a disk for observers; these get a state where that is too
@@ -162,6 +166,7 @@ class ClusterOptions:
         self.many_members = many.choice((3, 5, 7))
         self.strands = Random(f"{seed} stranded queues").random() < LATER_SHARE
         self.weak = Random(f"{seed} weak groups").random() < WEAK_SHARE
+        self.forced = Random(f"{seed} forced").random() < FORCED_SHARE
         recent = Random(f"{seed} recent entries")
         self.recent_bytes = recent.choice((RECENT_BYTES, RECENT_BYTES, 0, 500, 5_000))
         self.feed_reads = recent.choice((16, 2, 0, 0))

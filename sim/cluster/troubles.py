@@ -79,6 +79,7 @@ class ClusterTroubles:
             swarm.SPOIL: self.spoiling.spoil,
             swarm.WIPE: self.spoiling.wipe,
             DISK_FAILS: lambda site: fail_calls(site.disk, world.random),
+            swarm.VHOSTS: self._renew_vhost,
         }
 
     def strike(self, trouble: str) -> None:
@@ -320,6 +321,11 @@ class ClusterTroubles:
             world.say("%s: %s %s a vote in %s", site.name, name, word, queue.name)
             world.count("votes moved")
             world.submit(site, command)
+
+    def _renew_vhost(self, site: Site) -> None:
+        realms = self._world.realms
+        assert realms is not None, "who deletes vhosts has some"
+        realms.renew(site)
 
     def _change_policy(self, site: Site) -> None:
         """Say of some queues, or all, how many members they are to have and where to begin."""

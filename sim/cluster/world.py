@@ -33,6 +33,7 @@ from sim.cluster.site import DAMAGED, NO_MEMBER, Site
 from sim.cluster.swarm import CLOCK, REPLACE, RESTORE, ROT, SPOIL, WIPE, ClusterOptions
 from sim.cluster.timeouts import Timeouts
 from sim.cluster.troubles import ClusterTroubles
+from sim.cluster.vhosts import Realms
 from sim.connection import SimConnection
 from sim.consumer import Receiver
 from sim.incarnations import Incarnation
@@ -105,6 +106,7 @@ class ClusterWorld(Stage):
         wall_jumps: Whether wall clocks do.
         forces: Whether operators have nodes forgotten with the queues that have their last voter
             there.
+        realms: Vhosts that come and go, if there are any.
     """
 
     clustered = True
@@ -156,6 +158,7 @@ class ClusterWorld(Stage):
         self._replaced = False
         self.wall_jumps = CLOCK in self.faults.faults
         self.forces = False
+        self.realms: Realms | None = None
         self._alarm_step = -1
         self._gone: dict[str, set[int]] = {}
         # A method that finds no majority for half a minute ends its connection.
@@ -278,6 +281,8 @@ class ClusterWorld(Stage):
         self.ledger.watch(site)
         self.remote_lines.watch(site)
         self.incarnations.watch(site.name, node, site.turns)
+        if self.realms is not None:
+            self.realms.watch(site)
         if node.alarms() or site.stalls():
             self._alarm_step = self.step_number
         if self.feed is not None:

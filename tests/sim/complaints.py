@@ -221,6 +221,12 @@ COMPLAINTS: Final = {
     "answers_twice": Complaint("replies", "got answer .* oftener than it was given"),
     "address_outlives_its_channel": Complaint("replies", "got answer .* of another channel"),
     "favours_nobody": Complaint("replies", "got request .*, which .* was to have"),
+    # What operators do by force, vhosts that come and go.
+    "lost_leader_leads_on": Complaint("cluster.world", "a copy does not go on alone by force"),
+    "forced_unasked": Complaint("cluster.forced", "nobody had to say --force"),
+    "clients_outlive_their_vhost": Complaint("cluster.vhosts", "is open yet, while"),
+    "another_vhost": Complaint("cluster.vhosts", "got message .* of vhost .* in vhost"),
+    "another_vhost_goes": Complaint("cluster.vhosts", "had vhost lasting .*, and has none"),
 }
 
 

@@ -24,6 +24,7 @@ from tests.sim import (
     planted_expiring,
     planted_features,
     planted_feeds,
+    planted_forced,
     planted_groups,
     planted_hops,
     planted_limits,
@@ -31,6 +32,7 @@ from tests.sim import (
     planted_policies,
     planted_raft,
     planted_retries,
+    planted_vhosts,
     planted_weak,
 )
 from tests.sim.complaints import COMPLAINTS, Complaint
@@ -60,7 +62,12 @@ LATEST = {
 }
 """Likewise, for all of them."""
 
-LATEST_OF_CLUSTERS: dict[str, Any] = {"many": 0, "strands": False, "weak": False}
+LATEST_OF_CLUSTERS: dict[str, Any] = {
+    "many": 0,
+    "strands": False,
+    "weak": False,
+    "forced": False,
+}
 
 STALE = ("AttributeError", "NameError", "TypeError", "ImportError")
 """What a plant raises that no longer fits the code, and then proves nothing."""
@@ -145,12 +152,14 @@ def main() -> None:
         (planted_expiring.PLANTED, True),
         (planted_features.PLANTED, True),
         (planted_feeds.PLANTED, True),
+        (planted_forced.PLANTED, True),
         (planted_groups.PLANTED, True),
         (planted_hops.PLANTED, True),
         (planted_limits.PLANTED, True),
         (planted_policies.PLANTED, True),
         (planted_raft.PLANTED, True),
         (planted_retries.PLANTED, True),
+        (planted_vhosts.PLANTED, True),
         (planted_weak.PLANTED, True),
         (planted_cluster.RARE, True),
         (planted_raft.RARE, True),

@@ -16,6 +16,7 @@ from tests.sim import (
     planted_expiring,
     planted_features,
     planted_feeds,
+    planted_forced,
     planted_groups,
     planted_hops,
     planted_limits,
@@ -23,6 +24,7 @@ from tests.sim import (
     planted_policies,
     planted_raft,
     planted_retries,
+    planted_vhosts,
     planted_weak,
 )
 from tests.sim.complaints import COMPLAINTS, Complaint, complaint_of
@@ -42,12 +44,14 @@ IN_CLUSTERS = {
     **planted_expiring.PLANTED,
     **planted_features.PLANTED,
     **planted_feeds.PLANTED,
+    **planted_forced.PLANTED,
     **planted_groups.PLANTED,
     **planted_hops.PLANTED,
     **planted_limits.PLANTED,
     **planted_policies.PLANTED,
     **planted_raft.PLANTED,
     **planted_retries.PLANTED,
+    **planted_vhosts.PLANTED,
     **planted_weak.PLANTED,
 }
 
