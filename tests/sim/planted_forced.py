@@ -24,7 +24,7 @@ def forced_unasked() -> Undo:
 FORCED: dict[str, Any] = QUORUM | {"forced": True, "clients": 1, "reconcile_ms": 0}
 
 PLANTED: dict[Any, Where] = {
-    lost_leader_leads_on: Where(7, 20, (LOSE,), FORCED | {"size": 5}),
+    lost_leader_leads_on: Where(1, 20, (LOSE,), FORCED | {"size": 5}),
     forced_unasked: Where(1, 20, (LOSE,), FORCED | {"size": 3}),
 }
 """With each bug where it shows soon; see `hunt`."""
