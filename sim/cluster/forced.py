@@ -24,6 +24,7 @@ from warren.errors import Refusal
 from warren.metadata.commands import SetMembers
 from warren.metadata.member_checks import delete_member, voters
 from warren.metadata.tables import MemberRecord, QueueRecord
+from warren.node.cluster.stranded import is_gone
 from warren.wire.amqp091.table import Table
 
 if TYPE_CHECKING:
@@ -156,8 +157,7 @@ class Forcing:
         if node is None or not self._world.serves(here):
             return False
         stranded, record = node.stranded, self._record(here)
-        member = node.cluster.members.get(self._group_id)
-        if member is not None and member.leads_fully():
+        if self._goes_on(record):
             return True
         if now_ms - self._asked_ms < AGAIN_MS:
             return False
@@ -185,6 +185,17 @@ class Forcing:
                 self._world.say("%s: %s", here.name, why)
 
         here.guarded(here.life, begin)
+        return False
+
+    def _goes_on(self, record: QueueRecord) -> bool:
+        """Whether a member leads with votes of copies alone that are not gone for good.
+
+        One that has lost its majority a moment ago leads on until it notices.
+        """
+        for member in self._members():
+            voting = [copy for copy in member.raft.members if copy.voter]
+            if member.leads_fully() and not any(is_gone(record, copy) for copy in voting):
+                return True
         return False
 
     # --- before and after -----------------------------------------------------------------------
