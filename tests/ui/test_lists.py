@@ -112,6 +112,36 @@ def test_all_lists_have_short_rows(long_names: None, visit: Any) -> None:
             assert visit.page.locator("h1").count() == 1, name
 
 
+def test_nothing_is_cut_that_has_room(
+    long_names: None, visit: Any, ui_broker: Any, rest: Rest
+) -> None:
+    """Of a client with a long name, in a vhost that has one: its address with the port is seen."""
+    rights = {"configure": ".*", "write": ".*", "read": ".*"}
+    rest.ask("PUT", "permissions", LONG, "guest", body=rights)
+    parameters = pika.ConnectionParameters(
+        ui_broker.host,
+        ui_broker.port,
+        LONG,
+        pika.PlainCredentials("guest", "guest"),
+        client_properties={"connection_name": LONG},
+    )
+    visit.page.set_viewport_size({"width": 1440, "height": 900})
+    cut = "all => all.filter(e => e.scrollWidth > e.clientWidth).map(e => e.innerText)"
+    with pika.BlockingConnection(parameters) as connection:
+        connection.channel().basic_publish("amq.fanout", "", b"x")
+        for path, shown in (
+            ("/connections", "[data-title=Client]"),
+            ("/channels", "tbody th"),
+            ("/queues", ".num"),
+            ("/limits", "[data-title=Limit]"),
+            ("/feature-flags", "[data-title=Since]"),
+        ):
+            visit.go(path)
+            expect(visit.page.locator(shown).first).to_be_visible()
+            assert visit.page.locator(shown).evaluate_all(cut) == [], path
+            assert visit.page.locator(".table-wrap").evaluate_all(cut) == [], path
+
+
 def test_all_lists_show_their_figures_on_a_phone(
     long_names: None, visits: Callable[..., Any]
 ) -> None:
