@@ -145,7 +145,7 @@ class Reference:
         """All that waits for a consumer, in the order in which it would go if nothing came."""
         if not self.classic:
             return self.returned + self.by_priority(self.fresh)
-        return sorted(self.returned + self.fresh, key=lambda m: (-m.priority, m in self.fresh, 0))
+        return sorted(self.returned + self.fresh, key=lambda m: (-m.priority, m.number))
 
     @staticmethod
     def by_priority(messages: list[Message]) -> list[Message]:

@@ -720,3 +720,21 @@ def test_lists_that_nobody_needs_go_in_parts() -> None:
     while not work.go_on():
         left.append(len(lists))
     assert left == [2 * SPENT_LISTS + 1, SPENT_LISTS + 1, 1] and not lists
+
+
+@pytest.mark.parametrize("ranked", [False, True], ids=["alike", "ranked"])
+def test_what_was_picked_goes_back_between_its_neighbours(ranked: bool) -> None:
+    """A classic queue has them where they were, whatever was before them and stayed."""
+    fifo = Driven(keeps_place=True)
+    if ranked:
+        fifo.rank()
+    fifo.enqueue(0, 6)
+    for number in (4, 2, 1):
+        picked = fifo.write(lambda out, number=number: commands.pick(out, 7, number, -1)).delivery
+        assert picked is not None and picked.first == number
+    fifo.entry(lambda out: commands.return_(out, 7, 0, 1, True))
+    fifo.enqueue(6, 1)
+    fifo.entry(lambda out: commands.return_(out, 7, 2, 2, True))
+    order = [fifo.get(8) for _ in range(7)]
+    assert [each and each.first for each in order] == [0, 1, 2, 3, 4, 5, 6]
+    fifo.check()

@@ -277,11 +277,11 @@ class Ready:
             for part in self._parted(run):
                 ranked = self._class(self._sizes.rank(part.first))
                 if place == BY_NUMBER:
-                    ranked.returned.insert(part)
+                    _insert(ranked.returned, ranked.fresh, part)
                 else:
                     ranked.fresh.add(part)
         elif place == BY_NUMBER:
-            self._returned.insert(run)
+            _insert(self._returned, self._fresh, run)
         elif place == AT_BACK:
             self._fresh.add(run)
         else:
@@ -449,6 +449,17 @@ class Ready:
             if doubted <= last:
                 found.append((doubted, last, 0, failed))
         return found
+
+
+def _insert(returned: RunQueue, fresh: RunQueue, run: Run) -> None:
+    """Put messages back by their numbers: before what was never handed out, or in its midst.
+
+    They are from its midst if they were picked by their numbers.
+    """
+    if fresh.count > 0 and fresh.head().first < run.first:
+        fresh.insert(run)
+    else:
+        returned.insert(run)
 
 
 def _parted_at(returned: RunQueue, fresh: RunQueue, behind: i64) -> tuple[RunQueue, RunQueue]:
