@@ -196,7 +196,7 @@ class StrandedGroups:
         return leader == self._node_name or not self._cluster.detector.suspected(leader)
 
     def _leader(self, record: QueueRecord, member: Member) -> str:
-        """Who leads a group, as far as the copy here knows; empty if nobody does.
+        """The node that leads a group, as far as the copy here knows; empty if none does.
 
         Members that cannot elect another leader never forget the last one: it leads no more if
         its node is not heard and its copy gone for good.

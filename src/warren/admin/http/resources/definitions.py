@@ -164,13 +164,13 @@ async def decoded(body: bytes) -> dict[str, Any]:
     if not body:
         return {}
     try:
-        return await Reading(body).all()
+        return await DefinitionsText(body).all()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise bad_request(NO_JSON) from None
 
 
-class Reading:
-    """Definitions that are read out of a text."""
+class DefinitionsText:
+    """A text with definitions, which is read item by item."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
