@@ -67,6 +67,10 @@ RETRIES = {
     "disabled": int(DISABLED), "all": int(ALL), "failed": int(FAILED), "returned": int(RETURNED),
 }  # fmt: skip
 
+Told = tuple[int, int, int, int, int, int]
+"""A delivery: the consumer, its id for the first message, that one, how many there are, how often
+they came back, and how often that counts."""
+
 GROUPS = st.sampled_from(["a", "b"])
 SMALL = st.integers(0, 3)
 
@@ -127,6 +131,8 @@ class FifoMachine(RuleBasedStateMachine):
         self.now_ms = 1_000
         self.most = (-1, -1)
         self.ranked = self.fair = self.strict = False
+        self.told: list[Told] | None = None
+        """Deliveries that were made and that the model has not heard of."""
         self.turn = 0
         self.ranks: dict[int, int] = {}
         self.rejects = False
@@ -226,23 +232,33 @@ class FifoMachine(RuleBasedStateMachine):
 
     def dispatch_some(self) -> None:
         """Hand out as much as is handed out in one go."""
+        told = self.served() if self.told is None else self.told
+        self.told = None
+        assert len(told) <= self.fifo.hand_out_max
+        for delivery in told:
+            self.take(delivery)
+
+    def served(self) -> list[Told]:
+        """What the machine and its twin hand out in one go, and have since the one before."""
         for driven in (self.driven, self.twin):
             driven.dispatch()
         told = [
             [
-                (d.consumer.id, d.mid, d.first, d.count, d.acquired, d.failed)
+                (int(d.consumer.id), d.mid, d.first, d.count, d.acquired, d.failed)
                 for d in each.deliveries
             ]
             for each in (self.driven, self.twin)
         ]
         assert told[0] == told[1]
-        assert len(told[0]) <= self.fifo.hand_out_max
         self.driven.deliveries = []
         self.twin.deliveries = []
-        for consumer_id, mid, first, count, acquired, failed in told[0]:
-            consumer = self.consumers[consumer_id]
-            for at in range(count):
-                self.deliver(consumer, mid + at, (first + at, acquired, failed))
+        return told[0]
+
+    def take(self, delivery: Told) -> None:
+        """Some messages were handed out to a consumer."""
+        consumer_id, mid, first, count, acquired, failed = delivery
+        for at in range(count):
+            self.deliver(self.consumers[consumer_id], mid + at, (first + at, acquired, failed))
 
     def elect(self) -> None:
         """One consumer is active; in a quorum queue the highest priority, as soon as may be."""
@@ -411,7 +427,7 @@ class FifoMachine(RuleBasedStateMachine):
                 self.ranks[number] = min(priority, 31)
             elif self.fair:
                 self.ranks[number] = int(priority > 4)
-        self.came(sizes)
+        self.come_one_by_one(sizes)
 
     @rule(
         length=st.sampled_from([-1, 0, 3, 9]),
@@ -465,6 +481,26 @@ class FifoMachine(RuleBasedStateMachine):
         if self.rejects:
             numbers += [number for _, number, _ in self.kept]
         return len(numbers), sum(self.sizes[number] for number in numbers)
+
+    def come_one_by_one(self, sizes: list[int]) -> None:
+        """The model hears of messages of these sizes; who waits has those before a change of rank.
+
+        One behind it does not go before them, though they came in one batch.
+        """
+        told = self.served()
+        ranks = [self.ranks.get(self.next_message + at, 0) for at in range(len(sizes))]
+        looked = 0
+        for at, size in enumerate(sizes):
+            if at > 0 and ranks[at] != ranks[at - 1]:
+                for _ in range(at - looked):
+                    if told and any(consumer.takes() for consumer in self.consumers.values()):
+                        self.take(told.pop(0))
+                looked = at
+            self.sizes.append(size)
+            self.ready.append((self.next_message + at, 0, 0))
+        self.next_message += len(sizes)
+        self.told = told
+        self.dispatch()
 
     @rule(count=st.integers(1, 9), together=st.booleans())
     def enqueue(self, count: int, together: bool = False) -> None:

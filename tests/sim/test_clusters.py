@@ -16,7 +16,7 @@ from sim.runner import Outcome, command_for, missing, run_seed, run_seeds, trace
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OPERATIONS = 500
-SEEDS = 150 if warren.COMPILED else 6
+SEEDS = 190 if warren.COMPILED else 6
 PART = 10 if warren.COMPILED else 2
 """So many of them one test runs."""
 PARTS = range(1, SEEDS + 1, PART)
