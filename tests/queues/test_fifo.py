@@ -493,7 +493,8 @@ class FifoMachine(RuleBasedStateMachine):
         for at, size in enumerate(sizes):
             if at > 0 and ranks[at] != ranks[at - 1]:
                 for _ in range(at - looked):
-                    if told and any(consumer.takes() for consumer in self.consumers.values()):
+                    takes = any(consumer.takes() for consumer in self.consumers.values())
+                    if told and takes and (self.returned or self.ready):
                         self.take(told.pop(0))
                 looked = at
             self.sizes.append(size)

@@ -251,6 +251,9 @@ class Broker:
         return status
 
     def _check_log(self) -> None:
+        if not self.log_path.exists():
+            # It was on a disk of the test's own, which is gone.
+            return
         log = self.log_path.read_bytes()
         found = UNHANDLED.search(log)
         if found is not None:

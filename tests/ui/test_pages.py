@@ -60,6 +60,8 @@ FILE = "/definitions/file"
 def connected(filled: None, ui_broker: Any, rest: Rest) -> Iterator[list[str]]:
     """Paths of a client, of its channel, and of a move of messages."""
     parameters = pika.URLParameters(ui_broker.url)
+    # Nobody looks after it while pages are read, which takes minutes on a busy machine.
+    parameters.heartbeat = 0
     parameters.client_properties = {"connection_name": "p.client", "of": {"one": {"more": 1}}}
     with pika.BlockingConnection(parameters) as connection:
         channel = connection.channel()
