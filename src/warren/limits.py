@@ -93,7 +93,7 @@ RUNS_FREE: Final = 128
 
 #: Queues that one turn has clients give something to do, acknowledgements not counted: each is
 #: served then, for some ten microseconds. Publishes to further ones wait for the next turn.
-TURN_QUEUES_MAX: Final = 2_048
+FILLED_QUEUES_MAX: Final = 2_048
 
 #: Queues that one turn puts one publish into, which are served then: some ten microseconds each.
 #: The rest has it in later turns, and what comes on its channel waits until all have it.

@@ -12,7 +12,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from warren.limits import RUN_STEPS, RUNS_FREE, STEP_BYTES, TURN_QUEUES_MAX, TURN_STEPS_MAX
+from warren.limits import FILLED_QUEUES_MAX, RUN_STEPS, RUNS_FREE, STEP_BYTES, TURN_STEPS_MAX
 
 
 @final
@@ -41,7 +41,7 @@ class TurnBudget:
     def add_queue(self) -> None:
         """A queue is to be served, which was not: with so many the turn is spent."""
         self.queues += 1
-        if self.queues == TURN_QUEUES_MAX and self.spent < TURN_STEPS_MAX:
+        if self.queues == FILLED_QUEUES_MAX and self.spent < TURN_STEPS_MAX:
             self.spent = TURN_STEPS_MAX
 
     def add_run(self) -> None:

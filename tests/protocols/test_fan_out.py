@@ -11,7 +11,7 @@ import pytest
 
 from tests.node.pair import Pair, Station
 from tests.protocols.line import Line, publish_frames
-from warren.limits import FAN_OUT_QUEUES, TURN_QUEUES_MAX
+from warren.limits import FAN_OUT_QUEUES, FILLED_QUEUES_MAX
 from warren.wire.amqp091 import spec
 from warren.wire.amqp091.frame import method_frame
 from warren.wire.amqp091.properties import Properties
@@ -204,7 +204,7 @@ def test_messages_to_very_many_queues_take_several_turns() -> None:
 
     What goes where the message before went costs no further queue.
     """
-    many = 3 * TURN_QUEUES_MAX
+    many = 3 * FILLED_QUEUES_MAX
     pair = Pair(alone=True)
     line, other = Line(pair.a, CHANNELS), Line(pair.a)
     frames: list[bytes] = []
@@ -232,7 +232,7 @@ def test_messages_to_very_many_queues_take_several_turns() -> None:
         assert pair.a.queue("p").ready_count() == 2
         assert len(steps) < 20
     # What is taken up at the beginning of a turn is served in it, too.
-    assert max(after - before for before, after in pairwise(steps)) <= 2 * TURN_QUEUES_MAX
+    assert max(after - before for before, after in pairwise(steps)) <= 2 * FILLED_QUEUES_MAX
 
 
 def test_what_is_traced_comes_to_very_many_queues_in_several_turns() -> None:

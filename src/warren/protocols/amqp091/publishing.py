@@ -32,11 +32,11 @@ from warren.limits import (
     BODY_FRAME_BYTES_MIN,
     CONTENT_BYTES_MAX,
     EMPTY_FRAMES_MAX,
+    FILLED_QUEUES_MAX,
     HEADER_STEP_BYTES,
     QUEUE_STEPS,
     QUEUES_FREE,
     RUNS_FREE,
-    TURN_QUEUES_MAX,
 )
 from warren.message.amqp091.conversion import neutral_properties
 from warren.message.amqp091.edits import without_bcc
@@ -566,7 +566,7 @@ class PublishPath:
             return False
         if self._budget.runs > RUNS_FREE:
             return True
-        if data[at + EXCHANGE_AT] == 0 and self._budget.queues < TURN_QUEUES_MAX:
+        if data[at + EXCHANGE_AT] == 0 and self._budget.queues < FILLED_QUEUES_MAX:
             return False
         shape = self._shape
         if shape is None or shape.alone or not shape.goes_with(data[at:stop]):
